@@ -18,7 +18,7 @@ BENCHMARKS = $(filter-out benchmarks/report.py benchmarks/triton_kernels.py,$(so
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint docs bench campaign gpu planted foreign sanitize texts doctor metal wheel clean softmetal chromium
+.PHONY: help demo test lint docs bench campaign gpu planted foreign zoo sanitize texts doctor metal wheel clean softmetal chromium
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -92,6 +92,14 @@ wheel: $(INSTALLED)  ## Build what PyPI gets in dist, install it elsewhere and r
 foreign: softmetal  ## Compile kernels of MLX and llama.cpp, and run some; the table goes to benchmarks/foreign.txt
 	@PYTHONPATH=tests $(BIN)/python -m foreign > benchmarks/foreign.txt; \
 	status=$$?; cat benchmarks/foreign.txt; exit $$status
+
+# Triton is a gigabyte, and no other target needs it.
+zoo: $(INSTALLED)  ## Lower the kernels of Liger-Kernel and fla-core, and hold them against Triton; renews docs/triton.md
+	$(BIN)/python -m pip install --quiet --no-deps --upgrade --target build/zoo/packages liger-kernel==0.8.2 fla-core==0.5.2
+	$(BIN)/python -m pip install --quiet --no-deps --upgrade --target build/zoo/triton triton==3.5.1
+	$(BIN)/python -m pip install --quiet --no-deps --upgrade --target build/zoo/numpy numpy==2.2.6
+	PYTHONPATH=tests $(BIN)/python -m zoo --at build/zoo/packages --triton build/zoo/triton --to benchmarks/zoo.json liger_kernel.ops fla
+	$(BIN)/python docs/make_triton.py
 
 # On a Mac there is Metal itself.
 softmetal: $(INSTALLED)  ## Build the software Metal device; as root, install what it needs

@@ -171,6 +171,11 @@ def test_the_list_of_passes_is_current() -> None:
     assert script.FILE.read_text() == script.reference(), "run python docs/make_passes.py"
 
 
+def test_the_tables_of_triton_are_current() -> None:
+    script = load(ROOT / "docs/make_triton.py")
+    assert script.FILE.read_text() == script.page(), "run python docs/make_triton.py"
+
+
 def build_site(folder: Path, to: Path) -> subprocess.CompletedProcess[str]:
     command = ["-m", "mkdocs", "build", "--strict", "--site-dir", str(to)]
     return subprocess.run([sys.executable, *command], cwd=folder, capture_output=True, text=True)

@@ -27,6 +27,7 @@ TARGETS = (
     "metal",
     "wheel",
     "foreign",
+    "zoo",
     "softmetal",
     "chromium",
     "clean",

@@ -54,6 +54,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cuda": {"compiler"},
     "metal": {"compiler", "frontend"},
     "ops": {"compiler", "errors", "frontend", "nn", "runtime"},
+    "triton": {"errors", "frontend", "compiler"},
     "testing": ALL,
     "tools": ALL,
     "iris": ALL - {"testing", "tools"},

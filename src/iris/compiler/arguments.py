@@ -19,7 +19,7 @@ from iris.errors import ArgumentError, DTypeError, UserError
 from iris.frontend.function import Parameter
 from iris.frontend.plain import check_plain
 from iris.frontend.specs import ALIGNMENT, ArraySpec, ScalarSpec
-from iris.frontend.tracing import error_here
+from iris.frontend.tracing import Vocabulary, error_here
 from iris.ir.literal import encode
 from iris.ir.types import DType, bool_, f32, i32, i64, u64
 from iris.runtime import foreign
@@ -42,6 +42,7 @@ class HasParameters(Protocol):
     names: tuple[str, ...]
     constants: tuple[str, ...]  # the names of constexprs
     variables: tuple[str, ...]  # the names of others
+    vocabulary: Vocabulary
 
 
 def bind(
@@ -221,8 +222,8 @@ def _interned(spec: _Spec) -> _Spec:
 class Call:
     """The arguments of a launch, by the names of the parameters."""
 
-    constants: dict[str, Any]  # constexprs, and others that are None
-    specs: dict[str, Any]  # what the kernel may know of the others; None of None
+    constants: dict[str, Any]  # constexprs, and others that are constants to the vocabulary
+    specs: dict[str, Any]  # what the kernel may know of the others; None of constants
     told: dict[str, Any]  # the others as a device is told of them; arrays are to be placed
     arrays: dict[str, Array]
     buffers: dict[str, Buffer]
@@ -251,11 +252,9 @@ def call(function: HasParameters, positional: Sequence[Any], named: Mapping[str,
     dividing = tuple(divisors)
     memories: list[int] = []  # of the Buffers
     is_lent = False
+    vocabulary = function.vocabulary
     for name in function.variables:
         value = bound[name]
-        if value is None:
-            constants[name] = specs[name] = None  # among both, which tell calls apart
-            continue
         if isinstance(value, Buffer):
             buffers[name] = value
             told[name] = argument = value.argument
@@ -267,6 +266,9 @@ def call(function: HasParameters, positional: Sequence[Any], named: Mapping[str,
         if isinstance(value, (int, float, np.generic)):
             specs[name] = scalar_spec(name, value, dividing)
             told[name] = _plain_number(value) if isinstance(value, np.generic) else value
+            continue
+        if vocabulary.fixes(value):
+            constants[name], specs[name] = value, None  # among both, which tell calls apart
             continue
         there = shared_buffer(name, value)
         if there is not None:
@@ -281,7 +283,8 @@ def call(function: HasParameters, positional: Sequence[Any], named: Mapping[str,
             specs[name] = scalar_spec(name, value, dividing)  # which raises
             continue
         if not array.flags.c_contiguous:
-            _check_strides(name, array, asked=isinstance(value, Strided))
+            asked = isinstance(value, Strided) or vocabulary.reckons_with_strides
+            _check_strides(name, array, asked=asked)
         arrays[name] = told[name] = array
         specs[name] = None  # in its place, for they are told apart in this order
     if arrays:

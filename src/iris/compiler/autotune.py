@@ -18,7 +18,7 @@ from iris.compiler.arguments import Call, call
 from iris.compiler.candidates import Config, Report, Trial, report_of
 from iris.compiler.compilation import Compilation, target_of
 from iris.compiler.grids import GridLike, as_grid
-from iris.compiler.kernel import Kernel, device_of, split_options
+from iris.compiler.kernel import Kernel, device_of
 from iris.errors import ArgumentError
 from iris.frontend.decorated import Decorated
 from iris.frontend.specs import exact_key
@@ -241,7 +241,7 @@ class Autotuned(Chooser):
         if self._inner is not None:
             complete = self._inner.complete(grid, arguments, complete)
         complete = {n: v for n, v in complete.items() if n not in ("device", "stream")}
-        options = split_options(complete)
+        options = self.base.options(complete)
         return call(self.function, arguments, complete), options
 
     def _compare(
@@ -263,7 +263,7 @@ class Autotuned(Chooser):
             complete = named | given.constants | asdict(options)
             for name in ("device", "stream", *self.function.names[: len(arguments)]):
                 complete.pop(name, None)
-            programs = as_grid(grid, given.constants)
+            programs = as_grid(grid, given)
             candidates.append(_Launch(self.base, str(config), programs, arguments, complete))
             texts.append(to_text(self.base.traced(given, options)))
         words = ", ".join([f"{name}={size}" for name, size in sizes.items()])

@@ -9,7 +9,8 @@ from typing import Any
 from iris.errors import ArgumentError
 from iris.frontend.function import Parameter
 from iris.frontend.specs import ArraySpec, ScalarSpec, Spec
-from iris.frontend.tracing import error_here
+from iris.frontend.tracing import Vocabulary, error_here
+from iris.frontend.vocabulary import IRIS
 
 
 class FixedParameters:
@@ -21,6 +22,7 @@ class FixedParameters:
         self.parameters = tuple([Parameter(name, False, inspect.Parameter.empty) for name in specs])
         self.names = self.variables = tuple(specs)
         self.constants: tuple[str, ...] = ()
+        self.vocabulary: Vocabulary = IRIS
 
     def check(self, given: Mapping[str, Spec], passed: Mapping[str, Any]) -> None:
         """Refuse arguments that lack a fact."""

@@ -69,7 +69,7 @@ class ForeignKernel:
         seen = {name: look(name, value) for name, value in passed.items()}
         self.parameters.check({name: spec for name, (spec, _) in seen.items()}, passed)
         ordered = [seen[name][1] for name in self.parameters.names]
-        programs = self._grid if grid is None else as_grid(grid, {})
+        programs = self._grid if grid is None else as_grid(grid, None)
         threads = programs[0] * self.source.threads
         if threads > u32.high:
             raise error_here(

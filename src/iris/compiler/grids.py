@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from iris.compiler.arguments import Call
 from iris.errors import ArgumentError, IrisError
 from iris.frontend.tracing import error_at, error_from, error_here
 from iris.frontend.values import Traced
@@ -17,8 +18,8 @@ from iris.runtime.device import Grid
 GridLike: TypeAlias = "int | Sequence[int] | Callable[[dict[str, Any]], int | Sequence[int]]"
 
 
-def as_grid(grid: GridLike | None, constants: Mapping[str, Any]) -> Grid:
-    """The numbers of programs along the three axes; a function of the constexprs is called."""
+def as_grid(grid: GridLike | None, given: Call | None) -> Grid:
+    """The numbers of programs along the three axes; a function of the arguments is called."""
     if type(grid) is int and 0 <= grid <= i32.high:
         return grid, 1, 1
     if grid is None:
@@ -28,13 +29,14 @@ def as_grid(grid: GridLike | None, constants: Mapping[str, Any]) -> Grid:
     if not callable(grid):
         return _sizes(grid, error_here)
     name = getattr(grid, "__name__", type(grid).__name__)
+    arguments = {} if given is None else given.passed | given.constants
     try:
-        sizes = grid(dict(constants))
+        sizes = grid(arguments)
     except IrisError:
         raise
     except Exception as error:
         message = f"the grid function {name} failed: {type(error).__name__}: {error}"
-        given_it = f"; it is given the constexprs, {dict(constants)}"
+        given_it = f"; it is given the arguments by name: {', '.join(arguments)}"
         raise error_from(ArgumentError, error, message + given_it) from error
 
     def wrong(kind: type[ArgumentError], message: str) -> ArgumentError:

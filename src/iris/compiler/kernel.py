@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass, fields
 from types import FunctionType
-from typing import Any
+from typing import Any, ClassVar
 
 from iris import knobs
 from iris.compiler.arguments import Call, call, check_written, place
@@ -24,7 +24,8 @@ from iris.errors import ArgumentError, IrisError, SourceError
 from iris.frontend.decorated import Decorated
 from iris.frontend.function import TileFunction
 from iris.frontend.specs import exact_key
-from iris.frontend.tracing import error_here, is_tracing
+from iris.frontend.tracing import Vocabulary, error_here, is_tracing
+from iris.frontend.vocabulary import IRIS
 from iris.ir import metal
 from iris.ir.control import Func
 from iris.ir.core import Level, Module, Value
@@ -87,11 +88,41 @@ class Compiled:
         return cls(program, traced, frozenset(written), extents, specs)
 
 
+_USUAL = Options()
+_OPTIONS = {field.name for field in fields(Options)}
+# What each option may be.
+_VALUES: dict[str, tuple[str, tuple[Any, ...]]] = {
+    "num_simdgroups": ("a power of two from 1 to 32", (None, 1, 2, 4, 8, 16, 32)),
+    "fast_math": ("True or False", (True, False)),
+    "num_stages": ("a number from 1 to 8", (None, *range(1, 9))),
+    "swizzle": ("a power of two from 2 to 32", (None, 2, 4, 8, 16, 32)),
+    "serpentine": ("True or False", (True, False)),
+    "preload": ("True or False", (True, False)),
+}
+
+
+def split_options(named: dict[str, Any]) -> Options:
+    """What a launch says of how to compile, taken from its arguments."""
+    if _OPTIONS.isdisjoint(named):
+        return _USUAL
+    options = Options(**{name: named.pop(name) for name in _OPTIONS & named.keys()})
+    for name, (meaning, values) in _VALUES.items():
+        value = getattr(options, name)
+        # True is 1, and no number of anything.
+        if not any(type(value) is type(legal) and value == legal for legal in values):
+            raise error_here(ArgumentError, f"{name} is {meaning}, not {value!r}")
+    return options
+
+
 class Kernel(Decorated):
     """A kernel: `kernel[grid](*arguments, **constexprs)` launches it."""
 
+    vocabulary: ClassVar[Vocabulary] = IRIS
+    #: What a launch says of how to compile, taken from its arguments.
+    options = staticmethod(split_options)
+
     def __init__(self, function: FunctionType):
-        self.function = TileFunction(function)
+        self.function = TileFunction(function, self.vocabulary)
         self._cache: Recent[Any, Compiled] = Recent(MOST_SPECIALISATIONS)
         self._compiling = threading.Lock()
         functools.update_wrapper(self, function)
@@ -121,7 +152,8 @@ class Kernel(Decorated):
         shapes = {n: a.shape for n, a in (given.arrays | given.buffers).items()}
         sizes = Sizes.of(programs, {**given.passed, **shapes})
         target = target_of(None if device is None else select(device))
-        return Compilation(traced, options, launch, sizes, target, given.specs)
+        specs = {n: s for n, s in given.specs.items() if s is not None}
+        return Compilation(traced, options, launch, sizes, target, specs)
 
     def warmup(self, *arguments: Any, **named: Any) -> Future[None]:
         """Compile the kernel for some arguments, in a thread of its own.
@@ -223,19 +255,19 @@ class Kernel(Decorated):
     ) -> tuple[Options, Call, Grid]:
         """What a launch asks for: how to compile, the arguments, how many programs."""
         rest = {**named}
-        options = split_options(rest)
+        options = self.options(rest)
         given = call(self.function, arguments, rest)
-        return options, given, as_grid(grid, given.constants)
+        return options, given, as_grid(grid, given)
 
     def asked_but_grid(
         self, arguments: tuple[Any, ...], named: dict[str, Any]
     ) -> tuple[Options, Call]:
         """What a kernel is compiled for."""
-        return split_options(named), call(self.function, arguments, named)
+        return self.options(named), call(self.function, arguments, named)
 
     def traced(self, given: Call, options: Options) -> Module:
         """The Tile IR of a launch, before any pass."""
-        return self.function.trace(given.constants | given.specs, fast_math=options.fast_math)
+        return self.function.trace(given.specs | given.constants, fast_math=options.fast_math)
 
     def _compiled(self, given: Call, options: Options, device: Device) -> Compiled:
         key = (
@@ -333,32 +365,6 @@ def device_of(device: str | Device | None, given: Call) -> Device:
                 f"{on.name!r}",
             )
     return on
-
-
-_USUAL = Options()
-_OPTIONS = {field.name for field in fields(Options)}
-# What each option may be.
-_VALUES: dict[str, tuple[str, tuple[Any, ...]]] = {
-    "num_simdgroups": ("a power of two from 1 to 32", (None, 1, 2, 4, 8, 16, 32)),
-    "fast_math": ("True or False", (True, False)),
-    "num_stages": ("a number from 1 to 8", (None, *range(1, 9))),
-    "swizzle": ("a power of two from 2 to 32", (None, 2, 4, 8, 16, 32)),
-    "serpentine": ("True or False", (True, False)),
-    "preload": ("True or False", (True, False)),
-}
-
-
-def split_options(named: dict[str, Any]) -> Options:
-    """What a launch says of how to compile, taken from its arguments."""
-    if _OPTIONS.isdisjoint(named):
-        return _USUAL
-    options = Options(**{name: named.pop(name) for name in _OPTIONS & named.keys()})
-    for name, (meaning, values) in _VALUES.items():
-        value = getattr(options, name)
-        # True is 1, and no number of anything.
-        if not any(type(value) is type(legal) and value == legal for legal in values):
-            raise error_here(ArgumentError, f"{name} is {meaning}, not {value!r}")
-    return options
 
 
 def _given(given: Call, placed: dict[str, ArrayArgument]) -> list[Any]:

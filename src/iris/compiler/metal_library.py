@@ -158,7 +158,7 @@ class LibraryKernel:
                 f"a launch is {self.name}[grid, threadgroup](...), as {self.name}[(8, 4), 256], or "
                 f"{self.name}(..., threads=...)",
             )
-        divided = Shape(as_grid(shape[0], {}), as_grid(shape[1], {}), False)
+        divided = Shape(as_grid(shape[0], None), as_grid(shape[1], None), False)
 
         def launch(*arguments: Any, stream: Any = None, **named: Any) -> None:
             self._launch(divided, arguments, named, stream)
@@ -173,11 +173,11 @@ class LibraryKernel:
         stream: Any = None,
         **named: Any,
     ) -> None:
-        grid = as_grid(threads, {})
+        grid = as_grid(threads, None)
         most = self._kernel.most_threads
         axes = 3 if grid[2] > 1 else 2 if grid[1] > 1 else 1
         usual = _USUAL[axes] if most >= prod(_USUAL[axes]) else (most, 1, 1)
-        per = usual if threadgroup is None else as_grid(threadgroup, {})
+        per = usual if threadgroup is None else as_grid(threadgroup, None)
         self._launch(Shape(grid, per, True), arguments, named, stream)
 
     def _launch(

@@ -74,5 +74,5 @@ class SavedKernel:
                 )
             entry = entry_of(self._module)
             compiled = self._compiled[on] = Compiled.of(entry, self._module, on, ())
-        sizes = as_grid(grid, given.constants)
+        sizes = as_grid(grid, given)
         start(compiled, on, sizes, given, stream, self._launch, grid)

@@ -116,12 +116,12 @@ class ThreadKernel(Kernel):
                 "how many threads are there? give threads=(width, height), or grid=(2, 2), "
                 "threadgroup=(16, 16)",
             )
-        known, sizes = Threads(_threadgroup(size)), as_grid(grid, {})
+        known, sizes = Threads(_threadgroup(size)), as_grid(grid, given)
         return ThreadOptions(threads=known), given, _counted(known, sizes)
 
     def _by_threads(self, threads: Any, size: object, given: Call) -> tuple[Options, Call, Grid]:
         """Of whole threadgroups as many as have all threads."""
-        counts = as_grid(threads, {})
+        counts = as_grid(threads, given)
         axes = len(threads) if isinstance(threads, (tuple, list)) else 1
         width, height, depth = _USUAL[axes] if size is None else _threadgroup(size)
         sizes = width, height, depth
@@ -149,7 +149,7 @@ class ThreadKernel(Kernel):
 
     def traced(self, given: Call, options: Options) -> Module:
         assert isinstance(options, ThreadOptions)
-        return self.function.trace_threads(given.constants | given.specs, options.threads)
+        return self.function.trace_threads(given.specs | given.constants, options.threads)
 
     def again(self, grid: Grid, options: Options, **named: Any) -> None:
         assert isinstance(options, ThreadOptions)
@@ -169,7 +169,7 @@ def _counted(threads: Threads, grid: Grid) -> Grid:
 
 def _threadgroup(size: Any) -> tuple[int, int, int]:
     """The sizes of a threadgroup along the three axes."""
-    sizes = as_grid(size, {})
+    sizes = as_grid(size, None)
     if not 1 <= prod(sizes) <= MOST_THREADS:
         raise error_here(
             ArgumentError,

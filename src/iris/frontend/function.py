@@ -18,6 +18,7 @@ from iris.frontend.rewriting import rewritten
 from iris.frontend.specs import ArraySpec, ScalarSpec
 from iris.frontend.tracing import (
     Tracer,
+    Vocabulary,
     current,
     error_at,
     error_from,
@@ -26,6 +27,7 @@ from iris.frontend.tracing import (
     trace_into,
 )
 from iris.frontend.values import Pointer, Traced, describe
+from iris.frontend.vocabulary import IRIS
 from iris.ir import math
 from iris.ir.attributes import legal_name
 from iris.ir.builder import Builder
@@ -47,8 +49,9 @@ class Parameter:
 class TileFunction:
     """A function of the tile language, parsed once."""
 
-    def __init__(self, function: FunctionType):
+    def __init__(self, function: FunctionType, vocabulary: Vocabulary = IRIS):
         self.function = function
+        self.vocabulary = vocabulary
         self.name = function.__name__
         code = function.__code__
         self.location = Location(code.co_filename, code.co_firstlineno)
@@ -65,7 +68,7 @@ class TileFunction:
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
                 raise self.error(ArgumentError, f"a kernel takes no *{parameter.name}")
             kind = parameter.annotation
-            marked = kind is constexpr or (
+            marked = (isinstance(kind, type) and issubclass(kind, constexpr)) or (
                 isinstance(kind, str) and kind.split(".")[-1] == constexpr.__name__
             )
             found.append(Parameter(parameter.name, marked, parameter.default))
@@ -87,13 +90,12 @@ class TileFunction:
     # Tracing.
 
     def trace(self, arguments: Mapping[str, Any], *, fast_math: bool = False) -> Module:
-        """The IR for arguments: an `ArraySpec`, a `ScalarSpec`, or what a constexpr is; None is
-        one, whatever the parameter."""
+        """The IR for arguments: a spec of each, or the value of a constant."""
         types = [(name, arguments[name].type) for name in self.traced_variables(arguments)]
         func = Func(
             legal_name(self.name), Level.TILE, types, fast_math=fast_math, location=self.location
         )
-        with trace_into(func.body) as tracer:
+        with trace_into(func.body, self.vocabulary) as tracer:
             self.trace_body(tracer, arguments, func.body.arguments)
             tracer.builder.insert(Return([], location=self.location))
         drop_updates(func)
@@ -102,7 +104,8 @@ class TileFunction:
 
     def traced_variables(self, arguments: Mapping[str, Any]) -> list[str]:
         """The parameters that the program has, too."""
-        return [name for name in self.variables if arguments[name] is not None]
+        specs = ArraySpec, ScalarSpec
+        return [name for name in self.variables if isinstance(arguments[name], specs)]
 
     def trace_body(
         self, tracer: Tracer, arguments: Mapping[str, Any], values: Sequence[Value]
@@ -141,10 +144,12 @@ class TileFunction:
 
     def inline(self, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
         """Call the function from one that is being traced."""
-        active = current().active
+        tracer = current()
+        active, around = tracer.active, tracer.vocabulary
         if self in active:
             raise error_here(LanguageError, f"{self.name} calls itself; kernels cannot recurse")
         active.append(self)
+        tracer.vocabulary = self.vocabulary
         try:
             return self.body(*arguments, **named)
         except UserError:
@@ -153,6 +158,7 @@ class TileFunction:
             raise _call_error(error, self) from error
         finally:
             active.pop()
+            tracer.vocabulary = around
 
     def _run(self, passed: Mapping[str, Any]) -> Any:
         body = self.body

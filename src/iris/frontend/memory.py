@@ -62,7 +62,7 @@ def load(
         raise error_here(MaskError, "a volatile load with a mask needs other=, too")
     if other is None:
         return emit(tile.MaskedLoad(source.base, offset.value, condition.value))
-    value = spread(cast(other, source.dtype), offset.shape)
+    value = spread(cast(other, source.element), offset.shape)
     operands = (source.base, offset.value, condition.value, value.value)
     return emit(tile.Load(*operands, volatile=volatile))
 
@@ -72,7 +72,7 @@ def store(pointer: Pointer, value: Operand, mask: Operand | None = None) -> None
     """Write elements at a pointer plus offsets, except where masked."""
     target = as_pointer(pointer, "store")
     offset, condition = _address(target, mask)
-    stored = cast(value, target.dtype)
+    stored = cast(value, target.element)
     shape = broadcast_shapes(offset.shape, stored.shape)
     operands = [target.base, spread(offset, shape).value, spread(stored, shape).value]
     if condition is not None:
@@ -94,7 +94,7 @@ def tile_load(
     source = as_pointer(pointer, "tile_load")
     sizes = as_shape(shape)
     block, leading = _block(source, "tile_load", row, col, stride, sizes, rows, cols)
-    type_ = Tile((*leading, *sizes), source.dtype)
+    type_ = Tile((*leading, *sizes), source.element)
     with rules_as(ShapeError):
         loaded = emit(tile.LoadTile(source.base, *block, type_))
     return reshape(loaded, sizes) if leading else loaded
@@ -113,7 +113,7 @@ def tile_store(
 ) -> None:
     """Write a block of a matrix whose rows are `stride` apart, except elements outside it."""
     target = as_pointer(pointer, "tile_store")
-    stored = cast(value, target.dtype)
+    stored = cast(value, target.element)
     sizes = stored.shape if shape is None else as_shape(shape)
     stored = spread(stored, sizes)
     block, leading = _block(target, "tile_store", row, col, stride, sizes, rows, cols)
@@ -204,7 +204,7 @@ def _extent(pointer: Pointer, axis: int) -> Traced:
 def _atomic(kind: AtomicKind, pointer: Pointer, value: object, mask: object) -> Traced:
     target = as_pointer(pointer, f"atomic_{kind.value}")
     offset, condition = _address(target, mask)
-    operand = cast(value, target.dtype)
+    operand = cast(value, target.element)
     shape = broadcast_shapes(offset.shape, operand.shape)
     operands = [target.base, spread(offset, shape).value, spread(operand, shape).value]
     if condition is not None:
@@ -262,7 +262,7 @@ def atomic_cas(
     """Put a value in the place of each element that is the expected one; gives the old ones."""
     target = as_pointer(pointer, "atomic_cas")
     offset, condition = _address(target, mask)
-    was, becomes = cast(expected, target.dtype), cast(value, target.dtype)
+    was, becomes = cast(expected, target.element), cast(value, target.element)
     shape = broadcast_shapes(offset.shape, was.shape, becomes.shape)
     operands = [target.base, *[spread(x, shape).value for x in (offset, was, becomes)]]
     if condition is not None:

@@ -129,10 +129,8 @@ def traced_range(*bounds: object) -> TracedRange:
 
 
 def range_of(function: object) -> Any:
-    """What to call for `range(...)`: a traced range if an argument is traced."""
-    if function is not builtins.range:
-        return function
-    return lambda *b: traced_range(*b) if any(isinstance(x, Traced) for x in b) else range(*b)
+    """What to call for `range(...)` in the head of a loop."""
+    return current().vocabulary.range_of if function is builtins.range else function
 
 
 slice = builtins.slice  # whatever the name means in the user's code
@@ -731,6 +729,7 @@ def called(function: Any) -> Any:
     assigned."""
     if function is builtins.next:
         return _next
+    function = current().vocabulary.builtin(function)
     if any(function is looks for looks in (isinstance, callable, hasattr, type)):
         return lambda *arguments: function(*map(known, arguments))
     return assigning(rewritten_callable(function, sys.modules[__name__]))

@@ -29,6 +29,7 @@ from iris.frontend.numbers import VariableNumber
 from iris.frontend.specs import Threads
 from iris.ir.builder import Builder
 from iris.ir.core import AnyOp, Level, Location, Op, Region, Value
+from iris.ir.types import DType
 
 Error = TypeVar("Error", bound=UserError)
 Parameters = ParamSpec("Parameters")
@@ -48,11 +49,50 @@ class Watching(Protocol):
     def note(self) -> None: ...
 
 
+class Vocabulary(Protocol):
+    """What the operators and words of a function mean while it is traced."""
+
+    def promote(self, a: DType, b: DType) -> DType:
+        """The dtype in which two operands meet."""
+
+    def truediv(self, a: Any, b: Any) -> Any:
+        """`a / b`."""
+
+    def floordiv(self, a: Any, b: Any) -> Any:
+        """`a // b`."""
+
+    def mod(self, a: Any, b: Any) -> Any:
+        """`a % b`."""
+
+    def builtin(self, function: Any) -> Any:
+        """What a call of one of Python's functions calls."""
+
+    def range_of(self, *bounds: Any) -> Any:
+        """What a `for` over `range(...)` goes over."""
+
+    def to(self, x: Any, dtype: Any, *how: Any, **named: Any) -> Any:
+        """`x.to(dtype)`."""
+
+    def dtype_of_pointer(self, pointer: Any) -> Any:
+        """`pointer.dtype`."""
+
+    def attribute(self, x: Any, name: str) -> Any:
+        """An attribute of a tile or pointer that every vocabulary does not have."""
+
+    def fixes(self, argument: object) -> bool:
+        """Whether an argument of a launch is a constant, though its parameter is no constexpr."""
+
+    @property
+    def reckons_with_strides(self) -> bool:
+        """Whether each kernel is given the strides of its arrays, as their shapes say nothing."""
+
+
 class Tracer:
     """One function being traced."""
 
-    def __init__(self, region: Region, level: Level):
+    def __init__(self, region: Region, vocabulary: Vocabulary, level: Level):
         self.builder = Builder(region)
+        self.vocabulary = vocabulary  # of the function that is running
         self.level = level  # what the function says: what a program does, or what a thread does
         self.threads: Threads | None = None  # of a kernel by thread
         self.counts: dict[int, Value] = {}  # of threads, along the axes where they are an argument
@@ -140,10 +180,12 @@ def is_tracing() -> bool:
 
 
 @contextmanager
-def trace_into(region: Region, level: Level = Level.TILE) -> Iterator[Tracer]:
+def trace_into(
+    region: Region, vocabulary: Vocabulary, level: Level = Level.TILE
+) -> Iterator[Tracer]:
     """Trace into a region for a while."""
     outer = getattr(_state, "tracer", None)
-    _state.tracer = tracer = Tracer(region, level)
+    _state.tracer = tracer = Tracer(region, vocabulary, level)
     try:
         yield tracer
     finally:
@@ -164,7 +206,9 @@ class rules_as:
             raise error_here(self.kind, str(error.args[0])) from None
 
 
-def word(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+def word(
+    function: Callable[Parameters, Result], library: str = "iris"
+) -> Callable[Parameters, Result]:
     """Make a function a word of the language: a wrong call of it is an error at the user's line."""
 
     @functools.wraps(function)
@@ -178,7 +222,7 @@ def word(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]
                 raise
             problem = str(error)
         takes = ", ".join([str(p) for p in _parameters(function)])
-        raise error_here(ArgumentError, f"{problem}; write iris.{function.__name__}({takes})")
+        raise error_here(ArgumentError, f"{problem}; write {library}.{function.__name__}({takes})")
 
     return call
 

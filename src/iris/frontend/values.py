@@ -24,7 +24,7 @@ from iris.errors import (
 )
 from iris.frontend.numbers import VariableNumber
 from iris.frontend.specs import ArraySpec
-from iris.frontend.tracing import current, error_here, rules_as, running_text
+from iris.frontend.tracing import current, error_here, is_tracing, rules_as, running_text
 from iris.ir import literal, math, metal, tile
 from iris.ir.core import Level, Op, Value
 from iris.ir.math import Constant, Predicate, element_type
@@ -82,9 +82,10 @@ class Traced:
         axes = (*range(rank - 2), rank - 1, rank - 2)
         return emit(tile.Transpose(axes, self.value))
 
-    def to(self, dtype: DType | str) -> Traced:
+    def to(self, dtype: DType | str, *how: Any, **named: Any) -> Traced:
         """The same numbers in another dtype."""
-        return cast(self, as_dtype(dtype))
+        converted: Traced = current().vocabulary.to(self, dtype, *how, **named)
+        return converted
 
     def __getitem__(self, key: object) -> Traced:
         if isinstance(self.value.type, Registers):
@@ -94,10 +95,12 @@ class Traced:
     def __repr__(self) -> str:
         return f"a traced {self.value.type}"
 
-    def __getattr__(self, name: str) -> Traced:
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name, name=name, obj=self)
         if isinstance(self.value.type, Registers) and set(name) <= _COMPONENTS.keys():
             return taken(self, [_COMPONENTS[letter] for letter in name])
-        raise _no_attribute(self, name, "a tile or scalar", "shape", "dtype", "T", "to")
+        return current().vocabulary.attribute(self, name)
 
     # What Python would need a number for.
 
@@ -275,9 +278,11 @@ def _instead(name: str, *others: str) -> str:
     return advice
 
 
-def _no_attribute(x: Traced | Pointer, name: str, what: str, *others: str) -> AttributeError:
-    if name.startswith("__"):
-        return AttributeError(name, name=name, obj=x)
+def no_attribute(x: Traced | Pointer, name: str) -> AttributeError:
+    """The error for an attribute that a tile or pointer does not have."""
+    is_pointer = isinstance(x, Pointer)
+    what = "a pointer" if is_pointer else "a tile or scalar"
+    others = ("dtype",) if is_pointer else ("shape", "dtype", "T", "to")
     advice = _instead(name, *[f"x.{other}" for other in others])
     return AttributeError(f"{what} has no .{name}{advice}", name=name, obj=x)
 
@@ -300,6 +305,16 @@ def _arguments(value: Value) -> set[Value]:
 def emit(op: Op) -> Traced:
     """Put an op in place and stand for its result."""
     return Traced(current().emit(op))
+
+
+def _attribute_of_number(x: VariableNumber, name: str) -> Any:
+    """A number in a variable may be asked for what it is asked for where a loop carries it."""
+    if name.startswith("__") or not is_tracing():
+        raise AttributeError(name)
+    return current().vocabulary.attribute(x, name)
+
+
+VariableNumber.__getattr__ = _attribute_of_number  # type: ignore[attr-defined]
 
 
 def emit_assert(condition: object, message: str) -> None:
@@ -397,12 +412,13 @@ def as_traced(x: object, meets: DType | None = None) -> Traced:
     """A value to compute with; a Python number gets the dtype of the other operand."""
     if isinstance(x, Traced):
         return x
-    reject = getattr(x, "reject_use", None)  # a pointer, or a variable without a value
-    if reject is not None:
-        reject()
-    item = getattr(x, "item", None)
-    if item is not None and getattr(x, "shape", None) == ():
-        x = item()
+    if not isinstance(x, VariableNumber):
+        reject = getattr(x, "reject_use", None)  # a pointer, or a variable without a value
+        if reject is not None:
+            reject()
+        item = getattr(x, "item", None)
+        if item is not None and getattr(x, "shape", None) == ():
+            x = item()
     if is_number(x):
         return constant(x, strong_dtype(x) if meets is None else weak_dtype(x, meets))
     raise error_here(LanguageError, f"a {type(x).__name__} cannot be computed with in a kernel")
@@ -500,13 +516,14 @@ def as_shape(shape: object) -> tuple[int, ...]:
 
 def unify(*operands: object) -> list[Traced]:
     """Operands in one dtype and over one shape."""
+    meet = current().vocabulary.promote
     strong = [x.dtype for x in operands if isinstance(x, Traced)]
     if not strong:
         traced = [as_traced(x) for x in operands]
         strong = [x.dtype for x in traced]
     dtype = strong[0]
     for other in strong[1:]:
-        dtype = promote(dtype, other)
+        dtype = meet(dtype, other)
     for x in operands:
         if is_number(x):
             dtype = promote(dtype, weak_dtype(x, dtype))
@@ -614,8 +631,6 @@ def _define_operators() -> None:
         "add": math.Add,
         "sub": math.Sub,
         "mul": math.Mul,
-        "floordiv": math.FloorDiv,
-        "mod": math.Mod,
         "and": math.And,
         "or": math.Or,
         "xor": math.Xor,
@@ -624,9 +639,10 @@ def _define_operators() -> None:
     }
     for name, kind in kinds.items():
         define(name, lambda a, b, kind=kind: binary(kind, a, b))  # type: ignore[misc]
-    define("truediv", divide)
+    for name in ("truediv", "floordiv", "mod"):
+        define(name, lambda a, b, name=name: getattr(current().vocabulary, name)(a, b))  # type: ignore[misc]
     define("pow", power)
-    define("divmod", lambda a, b: (binary(math.FloorDiv, a, b), binary(math.Mod, a, b)))
+    define("divmod", lambda a, b: (a // b, a % b))
     for predicate in Predicate:
         define(
             predicate.value,
@@ -664,8 +680,13 @@ class Pointer:
         return Pointer(self.base, self.name, self.spec, offset)
 
     @property
-    def dtype(self) -> DType:
+    def element(self) -> DType:
+        """The dtype of the array's elements."""
         return self.base.type.element
+
+    @property
+    def dtype(self) -> Any:
+        return current().vocabulary.dtype_of_pointer(self)
 
     def reject_use(self) -> NoReturn:
         """Refuse to be computed with."""
@@ -674,8 +695,10 @@ class Pointer:
             f"the pointer {self.name} is no number; use iris.load({self.name} + offsets)",
         )
 
-    def __getattr__(self, name: str) -> NoReturn:
-        raise _no_attribute(self, name, "a pointer", "dtype")
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name, name=name, obj=self)
+        return current().vocabulary.attribute(self, name)
 
     def __add__(self, offset: object) -> Pointer:
         if isinstance(offset, Pointer):
@@ -696,7 +719,10 @@ class Pointer:
             raise error_here(PointerError, "pointers cannot be subtracted; subtract the offsets")
         return self + -as_offset(offset)
 
-    def __getitem__(self, key: object) -> Traced:
+    def __getitem__(self, key: object) -> Pointer:
+        keys = key if isinstance(key, tuple) else (key,)
+        if self.offset is not None and all(k is None or k == slice(None) for k in keys):
+            return self.at(self.offset[keys])
         raise error_here(
             PointerError, f"a pointer is not indexed; use iris.load({self.name} + offsets)"
         )

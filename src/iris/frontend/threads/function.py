@@ -53,7 +53,7 @@ class ThreadFunction(TileFunction):
         )
         own = func.body.arguments[: len(types)]
         given = func.body.arguments[len(types) :]
-        with trace_into(func.body, Level.METAL) as tracer:
+        with trace_into(func.body, self.vocabulary, Level.METAL) as tracer:
             tracer.threads = threads
             tracer.counts = dict(zip(threads.edges, given, strict=True))
             with _threads_that_exist(tracer):

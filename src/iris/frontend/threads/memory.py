@@ -60,7 +60,7 @@ class Elements(Pointer):
         kept = {"shape": self.shape, "is_const": self.is_const}
         return Elements(self.base, self.name, self.type, offset=offset, **kept)  # type: ignore[arg-type]
 
-    def element(self, key: object) -> Traced:
+    def number_of(self, key: object) -> Traced:
         """The number of an element, which is given by an index for each axis."""
         shape = (0,) if self.shape is None or self.offset is not None else self.shape
         keys = key if isinstance(key, tuple) else (key,)
@@ -72,8 +72,8 @@ class Elements(Pointer):
             number = number * size + as_index(index)
         return number if self.offset is None else self.offset + number
 
-    def __getitem__(self, key: object) -> Traced:
-        number, type_ = self.element(key), self.type
+    def __getitem__(self, key: object) -> Traced:  # type: ignore[override]
+        number, type_ = self.number_of(key), self.type
         dtype, count = type_.element, type_.width
         if count == 1:
             return self._load(number, dtype)
@@ -86,7 +86,7 @@ class Elements(Pointer):
     def __setitem__(self, key: object, value: Any) -> None:
         if self.is_const:
             raise error_here(PointerError, f"{self.name} is declared const: it is not written to")
-        number, type_ = self.element(key), self.type
+        number, type_ = self.number_of(key), self.type
         count = type_.width
         stored = spread(cast(value, type_.element), () if count == 1 else (count,))
         if count == 1:

@@ -1,0 +1,164 @@
+"""`triton.jit`, `triton.autotune`, `triton.heuristics` and `triton.Config` over Iris's own."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from types import FunctionType
+from typing import Any
+
+from iris.compiler import autotune as tuning
+from iris.compiler import candidates
+from iris.compiler.autotune import Autotuned, Chooser
+from iris.compiler.compilation import Options
+from iris.compiler.grids import GridLike
+from iris.compiler.kernel import Kernel, split_options
+from iris.errors import SourceError
+from iris.frontend.function import TileFunction
+from iris.frontend.triton.vocabulary import TRITON
+
+#: Options of a launch that are for other GPUs, or for the compiler to choose.
+_HINTS = (
+    *("num_ctas", "maxnreg", "launch_cooperative_grid", "launch_pdl", "debug", "warmup"),
+    *("sanitize_overflow", "enable_fp_fusion", "waves_per_eu", "matrix_instr_nonkdim", "kpack"),
+)
+
+
+class _Launched:
+    """The attributes of kernels and of tuned kernels that Triton's code uses."""
+
+    function: TileFunction
+    _launch: Callable[..., None]
+
+    @property
+    def fn(self) -> Any:
+        """The function itself."""
+        return self.function.function
+
+    @property
+    def arg_names(self) -> list[str]:
+        """The names of the parameters."""
+        return list(self.function.names)
+
+    def __getitem__(self, grid: GridLike) -> Callable[..., None]:
+        return functools.partial(self.run, grid=grid)
+
+    def run(self, *arguments: Any, grid: GridLike, **named: Any) -> None:
+        """Launch the kernel; `kernel[grid](...)` does it by this."""
+        named.pop("warmup", None)
+        self._launch(grid, *arguments, **named)
+
+
+class TritonKernel(_Launched, Kernel):
+    """A kernel written in Triton's language; `kernel[grid](*arguments)` launches it."""
+
+    vocabulary = TRITON
+
+    def options(self, named: dict[str, Any]) -> Options:
+        # A kernel may ask for an option, as a constexpr of its name.
+        asked = {name: named[name] for name in self.function.names if name in named}
+        for name in _HINTS:
+            named.pop(name, None)
+        named["num_simdgroups"] = named.pop("num_warps", None)
+        options = split_options(named)
+        named.update(asked)
+        return options
+
+
+def jit(function: Callable[..., Any] | None = None, **hints: Any) -> Any:
+    """Make a kernel of a function written in Triton's language; what Triton's `jit` takes besides
+    is for its own compiler."""
+    if function is None:
+        return jit
+    if not isinstance(function, FunctionType):
+        raise SourceError(f"a kernel is made of a function, not of {function!r}")
+    return TritonKernel(function)
+
+
+class Config(candidates.Config):
+    """Values of constexprs, and of options of a launch."""
+
+    __slots__ = ("num_ctas", "pre_hook")
+
+    def __init__(
+        self,
+        kwargs: Mapping[str, Any],
+        num_warps: int | None = None,
+        num_stages: int | None = None,
+        num_ctas: int = 1,
+        maxnreg: int | None = None,
+        pre_hook: Callable[..., Any] | None = None,
+        ir_override: str | None = None,
+    ):
+        super().__init__(num_simdgroups=num_warps, num_stages=num_stages, **kwargs)
+        self.num_ctas, self.pre_hook = num_ctas, pre_hook
+
+    @property
+    def kwargs(self) -> dict[str, Any]:
+        """The values of constexprs."""
+        return self.constants
+
+    @property
+    def num_warps(self) -> Any:
+        return self.options.get("num_simdgroups", 4)
+
+    @property
+    def num_stages(self) -> Any:
+        return self.options.get("num_stages", 3)
+
+    def all_kwargs(self) -> dict[str, Any]:
+        """All that it says."""
+        return {**self.kwargs, "num_warps": self.num_warps, "num_stages": self.num_stages}
+
+
+class Autotuner(_Launched, Autotuned):
+    """A kernel that is launched with the fastest of some configurations.
+
+    They are compared on copies of the arguments, so that nothing is to be reset or restored.
+    """
+
+    def __init__(
+        self,
+        fn: Kernel | Chooser,
+        arg_names: Sequence[str],
+        configs: Sequence[Config],
+        key: Sequence[str],
+        reset_to_zero: Sequence[str] | None,
+        restore_value: Sequence[str] | None,
+        pre_hook: Callable[..., Any] | None = None,
+        post_hook: Callable[..., Any] | None = None,
+        prune_configs_by: Mapping[str, Any] | None = None,
+        **hints: Any,
+    ):
+        prune = (prune_configs_by or {}).get("early_config_prune")
+        # What is constant is of the specialisation anyway.
+        sizes = tuple([name for name in key if name in fn.function.variables])
+        super().__init__(fn, tuple(configs or [Config({})]), sizes, prune, True, None)
+        self.keys, self.cache = key, {}  # type: ignore[var-annotated]
+        self.reset_to_zero, self.restore_value = reset_to_zero or [], restore_value or []
+        self.user_defined_pre_hook = pre_hook is not None
+        self.user_defined_post_hook = post_hook is not None
+
+
+class Heuristics(_Launched, tuning.Heuristics):
+    """A kernel that computes some of its constexprs from the other arguments."""
+
+
+def autotune(
+    configs: Sequence[Config],
+    key: Sequence[str],
+    prune_configs_by: Mapping[str, Any] | None = None,
+    reset_to_zero: Sequence[str] | None = None,
+    restore_value: Sequence[str] | None = None,
+    **hints: Any,
+) -> Callable[[Kernel | Chooser], Autotuner]:
+    """Launch a kernel with the fastest of some configurations."""
+    named = {"prune_configs_by": prune_configs_by, **hints}
+    return lambda fn: Autotuner(
+        fn, fn.function.names, configs, key, reset_to_zero, restore_value, **named
+    )
+
+
+def heuristics(values: Mapping[str, Callable[..., Any]]) -> Callable[[Any], Heuristics]:
+    """Compute constexprs of a kernel from its arguments."""
+    return lambda fn: Heuristics(fn, dict(values))

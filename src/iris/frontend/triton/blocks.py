@@ -1,0 +1,179 @@
+"""Blocks of arrays: what `make_block_ptr` and tensor descriptors give.
+
+A block is an origin, and for each axis an offset, a stride, a bound and a size. One whose axes are
+all checked is the IR's own block load, which vectorises and stages it; an axis that is not checked
+is part of the origin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from iris.errors import ArgumentError, ShapeError
+from iris.frontend import language, memory
+from iris.frontend.tracing import current, error_here, rules_as
+from iris.frontend.values import (
+    Pointer,
+    Traced,
+    as_offset,
+    as_shape,
+    binary,
+    cast,
+    emit,
+    spread,
+)
+from iris.ir import math, tile
+from iris.ir.types import Tile
+
+_MOST_AXES = 3  # of a block in the IR
+
+
+class Block(NamedTuple):
+    """A block of an array; a loop carries it, as it does any tuple."""
+
+    base: Pointer
+    shape: tuple[Any, ...]  # of the array
+    strides: tuple[Any, ...]
+    offsets: tuple[Any, ...]
+    block_shape: tuple[int, ...]
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The sizes of the block as plain numbers; in a variable they are of another class."""
+        return as_shape(self.block_shape)
+
+    @property
+    def dtype(self) -> Any:
+        return self.base.dtype
+
+    @property
+    def type(self) -> Any:
+        return self.base.dtype
+
+
+def block(base: Pointer, shape: Any, strides: Any, offsets: Any, sizes: Any) -> Block:
+    """A block of an array."""
+    made = Block(base, tuple(shape), tuple(strides), tuple(offsets), as_shape(tuple(sizes)))
+    if len({len(part) for part in made[1:]}) > 1:
+        raise error_here(
+            ShapeError, "the shape, strides, offsets and block_shape of a block differ in length"
+        )
+    return made
+
+
+def advanced(of: Block, by: Any) -> Block:
+    """A block that is further by some elements along each axis."""
+    if len(by) != len(of.sizes):
+        raise error_here(ShapeError, f"this block has {len(of.sizes)} axes, not {len(by)}")
+    return of._replace(offsets=tuple([o + d for o, d in zip(of.offsets, by, strict=True)]))
+
+
+def load(of: Block, checked: Any, padding: str) -> Traced:
+    """The elements of a block; 0 or nan where one is outside along a checked axis."""
+    if padding not in ("", "zero", "nan"):
+        raise error_here(ArgumentError, f"padding_option is 'zero' or 'nan', not {padding!r}")
+    groups, sizes = _in_ir(of, _axes(of, checked))
+    if padding == "nan" or groups is None:
+        pointer, mask = _addresses(of, _axes(of, checked))
+        other = float("nan") if padding == "nan" else 0
+        return memory.load(pointer) if mask is None else memory.load(pointer, mask, other)
+    with rules_as(ShapeError):
+        type_ = Tile(sizes, of.base.element)
+        loaded = emit(tile.LoadTile(of.base.base, None, *groups, type_))
+    return language.reshape(loaded, of.sizes)
+
+
+def store(of: Block, value: Any, checked: Any) -> None:
+    """Write the elements of a block, but for those outside along a checked axis."""
+    stored = spread(cast(value, of.base.element), of.sizes)
+    groups, sizes = _in_ir(of, _axes(of, checked))
+    if groups is None:
+        pointer, mask = _addresses(of, _axes(of, checked))
+        memory.store(pointer, stored, mask)
+        return
+    with rules_as(ShapeError):
+        stored = language.reshape(stored, sizes)
+        op = tile.StoreTile(of.base.base, stored.value, None, *groups)
+    current().insert(op)
+
+
+def _axes(of: Block, checked: Any) -> tuple[int, ...]:
+    """The axes that are checked."""
+    rank = len(of.sizes)
+    axes = tuple(checked) if isinstance(checked, (tuple, list)) else (checked,)
+    if not all(isinstance(axis, int) and 0 <= axis < rank for axis in axes):
+        raise error_here(ShapeError, f"boundary_check is made of axes from 0 to {rank - 1}")
+    return axes
+
+
+def _in_ir(of: Block, checked: Sequence[int]) -> tuple[Any, tuple[int, ...]]:
+    """The offsets, strides and bounds of a block of the IR, and its sizes; None if it is none."""
+    rank = len(of.sizes)
+    origin = of.base.offset
+    for axis in range(rank):
+        if axis not in checked:
+            apart = binary(math.Mul, as_offset(of.offsets[axis]), of.strides[axis])
+            origin = apart if origin is None else binary(math.Add, origin, apart)
+    is_tile = origin is not None and bool(origin.shape)
+    if not checked or is_tile or rank + (origin is not None) > _MOST_AXES:
+        return None, ()
+    offsets = [of.offsets[a] if a in checked else 0 for a in range(rank)]
+    bounds = [of.shape[a] if a in checked else of.sizes[a] for a in range(rank)]
+    strides, sizes = list(of.strides), of.sizes
+    if origin is not None:  # an index along an axis of its own
+        offsets.insert(0, origin)
+        strides.insert(0, 1)
+        bounds.insert(0, binary(math.Add, origin, 1))
+        sizes = (1, *sizes)
+    return [[as_offset(x).value for x in group] for group in (offsets, strides, bounds)], sizes
+
+
+def _addresses(of: Block, checked: Sequence[int]) -> tuple[Pointer, Traced | None]:
+    """The pointers to the elements of a block, and a mask of those inside."""
+    rank = len(of.sizes)
+    pointer, mask = of.base, None
+    for axis, size in enumerate(of.sizes):
+        along = (None,) * axis + (slice(None),) + (None,) * (rank - 1 - axis)
+        index: Any = binary(math.Add, language.arange(0, size)[along], as_offset(of.offsets[axis]))
+        pointer = pointer + index * of.strides[axis]
+        if axis in checked:
+            inside = (index >= 0) & (index < of.shape[axis])
+            mask = inside if mask is None else mask & inside
+    return pointer, mask
+
+
+@dataclass(frozen=True)
+class Descriptor:
+    """An array that is loaded and stored in blocks, with all axes checked."""
+
+    whole: Block
+    padding: str
+
+    @property
+    def dtype(self) -> Any:
+        return self.whole.base.element
+
+    @property
+    def block_shape(self) -> tuple[int, ...]:
+        return self.whole.sizes
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        return self.whole.shape
+
+    @property
+    def strides(self) -> tuple[Any, ...]:
+        return self.whole.strides
+
+    def load(self, offsets: Any) -> Traced:
+        """The block at some offsets."""
+        return load(self._at(offsets), tuple(range(len(self.whole.sizes))), self.padding)
+
+    def store(self, offsets: Any, value: Any) -> None:
+        """Write the block at some offsets."""
+        store(self._at(offsets), value, tuple(range(len(self.whole.sizes))))
+
+    def _at(self, offsets: Any) -> Block:
+        return self.whole._replace(offsets=tuple(offsets))

@@ -1,0 +1,59 @@
+"""The methods of tiles and pointers that Triton has and Iris has not."""
+
+from __future__ import annotations
+
+from functools import partial
+from math import prod as size_of
+from types import ModuleType
+from typing import Any
+
+from iris.errors import PointerError
+from iris.frontend.tracing import error_here
+from iris.frontend.triton import combining, language, memory
+from iris.frontend.triton.missing import MISSING, refusing
+from iris.frontend.triton.types import pointer_type
+from iris.frontend.values import Pointer, Traced, no_attribute
+
+_WORDS = (
+    *("abs", "argmax", "argmin", "broadcast_to", "cast", "cdiv", "ceil", "cos", "cumprod"),
+    *("cumsum", "erf", "exp", "exp2", "expand_dims", "floor", "log", "log2", "max", "min"),
+    *("permute", "ravel", "reshape", "rsqrt", "sigmoid", "sin", "softmax", "sqrt"),
+    *("sqrt_rn", "squeeze", "sum", "trans", "unsqueeze", "view"),
+)
+_COMBINING = ("associative_scan", "flip", "reduce", "reduce_or", "sort", "split", "xor_sum")
+_REFUSED = ("gather", "histogram")
+_OF_POINTERS = (
+    *("load", "store", "atomic_add", "atomic_and", "atomic_cas", "atomic_max", "atomic_min"),
+    *("atomic_or", "atomic_xchg", "atomic_xor", "atomic_store"),
+)
+
+
+def bound(x: Traced | Pointer, name: str) -> Any:
+    """A method, or a property, of a tile or a pointer."""
+    names: tuple[str, ...]
+    room: ModuleType
+    if isinstance(x, Pointer):
+        if name == "shape":
+            return () if x.offset is None else x.offset.shape
+        if name in ("to", "cast"):
+            return partial(_pointer_to, x)
+        names, room = _OF_POINTERS, memory
+    else:
+        if name == "numel":
+            return size_of(x.shape)
+        if name in _REFUSED:
+            return refusing(name, MISSING[name])
+        names, room = _WORDS, language
+        if name in _COMBINING:
+            names, room = _COMBINING, combining
+    if name not in names:
+        raise no_attribute(x, name)
+    return partial(getattr(room, name), x)
+
+
+def _pointer_to(x: Pointer, dtype: Any, bitcast: bool = False) -> Pointer:
+    if isinstance(dtype, pointer_type) and dtype.element_ty is x.element:
+        return x
+    raise error_here(
+        PointerError, f"a pointer has the dtype of its array: {x!r} cannot become {dtype!r}"
+    )

@@ -1,0 +1,71 @@
+"""What operators mean in a kernel of the tile language; another language overrides what differs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from iris.errors import ArgumentError
+from iris.frontend.numbers import VariableNumber
+from iris.frontend.traced_control import traced_range
+from iris.frontend.tracing import error_here
+from iris.frontend.values import (
+    Pointer,
+    Traced,
+    as_dtype,
+    binary,
+    cast,
+    divide,
+    no_attribute,
+    promote,
+)
+from iris.ir import math
+from iris.ir.types import DType
+
+
+class TileVocabulary:
+    """The meaning of operators and of Python's functions in a kernel."""
+
+    def promote(self, a: DType, b: DType) -> DType:
+        return promote(a, b)
+
+    def truediv(self, a: Any, b: Any) -> Any:
+        return divide(a, b)
+
+    def floordiv(self, a: Any, b: Any) -> Any:
+        return binary(math.FloorDiv, a, b)
+
+    def mod(self, a: Any, b: Any) -> Any:
+        return binary(math.Mod, a, b)
+
+    def builtin(self, function: Any) -> Any:
+        return function
+
+    def range_of(self, *bounds: Any) -> Any:
+        """A traced range if a bound is traced, so that a loop of constants runs while tracing."""
+        if any(isinstance(x, Traced) for x in bounds):
+            return traced_range(*bounds)
+        return range(*bounds)
+
+    def to(self, x: Traced, dtype: Any, *how: Any, **named: Any) -> Traced:
+        if how or named:
+            raise error_here(ArgumentError, "x.to takes a dtype and nothing else")
+        return cast(x, as_dtype(dtype))
+
+    def dtype_of_pointer(self, pointer: Pointer) -> Any:
+        return pointer.element
+
+    def attribute(self, x: Traced | Pointer | VariableNumber, name: str) -> Any:
+        if isinstance(x, VariableNumber):
+            raise AttributeError(f"a number has no .{name}", name=name, obj=x)
+        raise no_attribute(x, name)
+
+    def fixes(self, argument: object) -> bool:
+        return argument is None
+
+    @property
+    def reckons_with_strides(self) -> bool:
+        return False
+
+
+#: The vocabulary of `iris`.
+IRIS = TileVocabulary()

@@ -1,0 +1,5 @@
+"""`triton.language.extra.cuda`."""
+
+from iris.triton.language.extra.cuda import libdevice
+
+__all__ = ["libdevice"]

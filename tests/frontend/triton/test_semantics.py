@@ -1,0 +1,263 @@
+"""Kernels written in Triton's language mean what Triton has them mean, where that differs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import iris
+import iris.triton as triton
+import iris.triton.language as tl
+from iris.errors import ArgumentError, DTypeError, LanguageError, PointerError
+
+N = 16
+
+
+@triton.jit
+def of_two(x_ptr, y_ptr, out_ptr, FUNCTION: tl.constexpr, N: tl.constexpr):
+    at = tl.arange(0, N)
+    tl.store(out_ptr + at, FUNCTION(tl.load(x_ptr + at), tl.load(y_ptr + at)))
+
+
+def apply(function: Callable[..., Any], x: Any, y: Any, dtype: Any) -> np.ndarray:
+    out = np.zeros(N, dtype)
+    of_two[(1,)](np.resize(x, N), np.resize(y, N), out, FUNCTION=function, N=N)
+    return out
+
+
+@triton.jit
+def quotient(x, y):
+    return x // y
+
+
+@triton.jit
+def remainder(x, y):
+    return x % y
+
+
+@triton.jit
+def ratio(x, y):
+    return (x / y).dtype.primitive_bitwidth
+
+
+@triton.jit
+def greater(x, y):
+    return max(x, y)
+
+
+@iris.kernel
+def floor_quotient(x: Any, y: Any) -> Any:
+    return x // y
+
+
+@triton.jit
+def both(x, y):
+    return x // y * 1000 + floor_quotient(x, y)
+
+
+ENDS = np.array([-(2**31), 2**31 - 1, -7, -1, 0, 1, 7, 40], np.int32)
+DIVISORS = np.array([3, -3, 7, 2, -2, 1, -(2**31), 5, 4], np.int32)
+
+
+def test_division_truncates() -> None:
+    x, y = np.resize(ENDS, N), np.resize(DIVISORS, N)
+    expected = np.trunc(x.astype(float) / y).astype(np.int32)
+    np.testing.assert_array_equal(apply(quotient, x, y, np.int32), expected)
+    left = (x.astype(np.int64) - expected.astype(np.int64) * y).astype(np.int32)
+    np.testing.assert_array_equal(apply(remainder, x, y, np.int32), left)
+
+
+def test_division_of_unsigned_integers_and_the_rest_of_floats() -> None:
+    x = np.array([2**32 - 1, 7], np.uint32)
+    np.testing.assert_array_equal(apply(quotient, x, np.uint32(2), np.uint32), np.resize(x // 2, N))
+    f = np.array([5.5, -5.5, 1.25, -0.5], np.float32)
+    np.testing.assert_array_equal(
+        apply(remainder, f, np.float32(2), np.float32), np.resize(np.fmod(f, 2), N)
+    )
+
+
+def test_a_helper_of_each_language_keeps_its_own_division() -> None:
+    got = apply(both, np.int32(-7), np.int32(2), np.int32)
+    assert (got == -3 * 1000 - 4).all()
+
+
+@pytest.mark.parametrize("function", [quotient, remainder])
+def test_signed_and_unsigned_are_not_divided(function: Any) -> None:
+    with pytest.raises(DTypeError, match="one signed and one not"):
+        apply(function, np.int32(1), np.uint32(1), np.int32)
+
+
+def test_halves_are_divided_in_f32() -> None:
+    assert (apply(ratio, np.float16(1), np.float16(3), np.int32) == 32).all()
+
+
+def test_the_greater_of_a_number_and_a_nan_is_the_number() -> None:
+    got = apply(greater, np.float32("nan"), np.float32(-1), np.float32)
+    assert (got == -1).all()
+
+
+@triton.jit
+def reductions(x_ptr, bytes_ptr, out_ptr, N: tl.constexpr):
+    at = tl.arange(0, N)
+    x, small = tl.load(x_ptr + at), tl.load(bytes_ptr + at)
+    best, place = tl.max(x, 0, return_indices=True)
+    tl.store(out_ptr + 0, tl.sum(small))
+    tl.store(out_ptr + 1, tl.max(x))
+    tl.store(out_ptr + 2, best)
+    tl.store(out_ptr + 3, place)
+    tl.store(out_ptr + 4, tl.sum(small > 100))
+    tl.store(out_ptr + 5, x.min(axis=0))
+    tl.static_assert(tl.sum(small).dtype == tl.uint32)
+    tl.static_assert(tl.max(x.to(tl.float16)).dtype == tl.float32)
+    tl.static_assert(tl.max(x[None, :], 1, keep_dims=True).shape == (1, 1))
+
+
+def test_reductions() -> None:
+    x = np.arange(N, dtype=np.float32)
+    x[3] = 99
+    small, out = np.full(N, 200, np.uint8), np.zeros(6, np.float32)
+    reductions[(1,)](x, small, out, N=N)
+    assert list(out) == [200 * N, 99, 99, 3, N, 0]
+
+
+@triton.jit
+def plus(a, b):
+    return a + b
+
+
+@triton.jit
+def lexicographic(x, i, y, j):
+    first = (x > y) | ((x == y) & (i < j))
+    return tl.where(first, x, y), tl.where(first, i, j)
+
+
+@triton.jit
+def combined(x_ptr, out_ptr, N: tl.constexpr):
+    at = tl.arange(0, N)
+    x = tl.load(x_ptr + at)
+    best, place = tl.reduce((x, at), 0, lexicographic)
+    tl.store(out_ptr + at, tl.associative_scan(x, 0, plus, reverse=True))
+    tl.store(out_ptr + N + at, x.cumsum(0, reverse=True))
+    tl.store(out_ptr + 2 * N + at, tl.sort(tl.flip(x), descending=True))
+    a, b = tl.split(tl.join(x, at.to(tl.float32)))
+    tl.store(out_ptr + 3 * N + at, a * b)
+    tl.store(out_ptr + 4 * N, best)
+    tl.store(out_ptr + 4 * N + 1, place + tl.xor_sum(at, 0) + at.reduce_or(0))
+
+
+def test_functions_combine() -> None:
+    x = np.array([3, 1, 4, 1, 5, 9, 2, 9], np.float32)
+    out = np.zeros((5, 8), np.float32)
+    combined[(1,)](x, out, N=8)
+    sums = x[::-1].cumsum()[::-1]
+    rows = [sums, sums, np.sort(x)[::-1], x * np.arange(8), [9, 5 + 0 + 7, 0, 0, 0, 0, 0, 0]]
+    np.testing.assert_array_equal(out, rows)
+
+
+@triton.jit
+def masked(x_ptr, out_ptr, n, N: tl.constexpr):
+    at = tl.arange(0, N)
+    x = tl.load(x_ptr + at, mask=at < n)
+    tl.store(out_ptr + at, x + 1)
+
+
+def test_what_a_mask_leaves_out_is_zero() -> None:
+    x, out = np.full(N, 5, np.float32), np.zeros(N, np.float32)
+    masked[(1,)](x, out, 3, N=N)
+    assert list(out) == [6] * 3 + [1] * (N - 3)
+
+
+@triton.jit
+def questions(x_ptr, none_ptr, how, n, num_warps: tl.constexpr, N: tl.constexpr):
+    """What Triton's code asks of dtypes, types and constants while it is traced."""
+    x = tl.load(x_ptr + tl.arange(0, N))
+    tl.static_assert(x_ptr.dtype.is_ptr() and x_ptr.dtype.element_ty == tl.float32)
+    tl.static_assert(x_ptr.type.scalar.element_ty is tl.float32)
+    tl.static_assert(x.type.is_block() and x.type.scalar.is_fp32() and not x.dtype.is_int())
+    tl.static_assert(tl.int1.primitive_bitwidth == 1 and tl.uint8.is_int_unsigned())
+    tl.static_assert(none_ptr is None and how == "fast" and num_warps == 2)
+    total = tl.float32(0)
+    count = 0
+    for i in range(n):
+        total += i
+        count += i.to(tl.int64).to(tl.int32)
+    tl.store(x_ptr + tl.arange(0, N), x + total + count.to(tl.float32))
+
+
+def test_questions() -> None:
+    x = np.zeros(N, np.float32)
+    questions[(1,)](x, None, "fast", 4, N=N, num_warps=2)
+    assert (x == 12).all()
+
+
+@triton.jit
+def spread(x_ptr, out_ptr, row, col, M: tl.constexpr, N: tl.constexpr):
+    at = tl.arange(0, M)[:, None] * row + tl.arange(0, N)[None, :] * col
+    tl.store(out_ptr + tl.arange(0, M)[:, None] * N + tl.arange(0, N)[None, :], tl.load(x_ptr + at))
+
+
+def test_strides_are_the_callers() -> None:
+    x, out = np.arange(32, dtype=np.float32).reshape(8, 4), np.zeros((4, 8), np.float32)
+    spread[(1,)](x.T, out, 1, 4, M=4, N=8)
+    assert (out == x.T).all()
+
+
+@triton.jit
+def blocks(
+    x_ptr, out_ptr, rows, cols, CHECK: tl.constexpr, PAD: tl.constexpr, B: tl.constexpr
+):  # fmt: skip
+    i, j = tl.program_id(0) * B, tl.program_id(1) * B
+    x = tl.make_block_ptr(x_ptr, (rows, cols), (cols, 1), (i, j), (B, B), (1, 0))
+    y = tl.make_block_ptr(out_ptr, (cols, rows), (1, cols), (j, i), (B, B), (0, 1))
+    back = tl.advance(tl.advance(x, (B, -B)), (-B, B))
+    tl.store(y, tl.load(back, boundary_check=CHECK, padding_option=PAD).T, boundary_check=(0, 1))
+
+
+@pytest.mark.parametrize(
+    ("shape", "check"), [((5, 7), (0, 1)), ((8, 7), (1,)), ((5, 8), (0,)), ((8, 8), ())]
+)
+@pytest.mark.parametrize("padding", ["", "nan"])
+def test_blocks(shape: tuple[int, int], check: tuple[int, ...], padding: str) -> None:
+    x = np.arange(shape[0] * shape[1], dtype=np.float32).reshape(shape)
+    out = np.zeros_like(x)
+    blocks[(2, 2)](x, out, *shape, CHECK=check, PAD=padding, B=4)
+    assert (out == x).all()
+
+
+@triton.jit
+def described(x_ptr, out_ptr, rows, cols, B: tl.constexpr):
+    x = tl.make_tensor_descriptor(x_ptr, [rows, cols], [cols, 1], [B, B])
+    y = tl.make_tensor_descriptor(out_ptr, [rows, cols], [cols, 1], [B, B])
+    y.store([0, B], x.load([0, B]) + x.load([-B, 0]))
+
+
+def test_descriptors_check_every_axis() -> None:
+    x, out = np.ones((3, 6), np.float32), np.zeros((3, 6), np.float32)
+    described[(1,)](x, out, 3, 6, B=4)
+    assert out.sum() == 6 and (out[:, 4:] == 1).all()
+
+
+@triton.jit
+def refused(x_ptr, WORD: tl.constexpr):
+    tl.store(x_ptr, WORD(x_ptr))
+
+
+def wrong_pointer(x: Any) -> Any:
+    return tl.load(x.to(tl.pointer_type(tl.int32)))
+
+
+@pytest.mark.parametrize(
+    ("word", "kind", "message"),
+    [
+        (tl.inline_asm_elementwise, LanguageError, "tl.inline_asm_elementwise is not supported"),
+        (lambda x: tl.load(x, cache_modifier=".xx"), ArgumentError, "cache_modifier is one of"),
+        (lambda x: tl.load(x, evict=1), ArgumentError, r"write tl\.load\(pointer, mask="),
+        (wrong_pointer, PointerError, "cannot become"),
+    ],
+)
+def test_what_is_refused(word: Any, kind: type[Exception], message: str) -> None:
+    with pytest.raises(kind, match=message):
+        refused[(1,)](np.zeros(1, np.float32), WORD=word)

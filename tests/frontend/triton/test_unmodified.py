@@ -1,0 +1,109 @@
+"""Modules that import triton run unmodified: by `python -m iris.triton`, or after an install."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import iris.triton as triton
+import iris.triton.language as tl
+from iris.errors import ArgumentError
+
+SCRIPT = """
+import sys
+import numpy as np
+import triton
+import triton.language as tl
+from triton import cdiv
+from triton.language.extra import libdevice
+from triton.language.extra.cuda.libdevice import tanh
+from triton.runtime.jit import JITFunction
+
+
+@triton.heuristics({"EVEN": lambda args: args["n"] % args["BLOCK"] == 0})
+@triton.autotune(configs=[triton.Config({"BLOCK": 8}, num_warps=1)], key=["n"])
+@triton.jit(do_not_specialize=["n"])
+def twice(x_ptr, n, BLOCK: tl.constexpr, EVEN: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(x_ptr + at, 2 * tl.load(x_ptr + at, mask=at < n), mask=at < n)
+
+
+@triton.jit
+def curved(x_ptr):
+    x = tl.load(x_ptr + tl.arange(0, 4))
+    tl.store(x_ptr + tl.arange(0, 4), tanh(x) + libdevice.round(x))
+
+
+if __name__ == "__main__":
+    assert isinstance(curved, JITFunction) and curved.arg_names == ["x_ptr"]
+    x = np.array([0.5, -0.5, 2.5, -1.2], np.float32)
+    expected = np.tanh(x) + [1, -1, 3, -1]
+    curved[(1,)](x)
+    np.testing.assert_allclose(x, expected, rtol=1e-6)
+    x = np.ones(11, np.float32)
+    twice.base[(cdiv(11, 8),)](x, 11, BLOCK=8, EVEN=False)
+    assert (x == 2).all()
+    print(sys.argv[1:], triton.__name__)
+"""
+
+
+def run(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True)
+
+
+def test_a_script(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(SCRIPT)
+    done = run("-m", "iris.triton", "script.py", "one", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "['one'] iris.triton\n"
+
+
+def test_an_installed_triton_is_not_shadowed_unasked(tmp_path: Path) -> None:
+    (tmp_path / "triton.py").write_text("mine = True\n")
+    script = "import iris.triton\niris.triton.install({})\nimport triton\nprint(triton.__name__)"
+    for asked, printed in (("", "Triton is installed"), ("instead=True", "iris.triton")):
+        (tmp_path / "script.py").write_text(script.format(asked))
+        done = run("script.py", folder=tmp_path)
+        assert printed in done.stdout + done.stderr
+        assert (done.returncode == 0) is bool(asked)
+
+
+@triton.autotune(
+    configs=[triton.Config({"BLOCK": 4}), triton.Config({"BLOCK": 16}, num_warps=1, num_stages=2)],
+    key=["n", "BLOCK"],
+    prune_configs_by={"early_config_prune": lambda configs, known: configs[1:]},
+    reset_to_zero=["out_ptr"],
+)
+@triton.jit
+def count(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at, mask=at < n, other=0.0)
+    tl.atomic_add(out_ptr, tl.sum(x), sem="relaxed")
+
+
+def test_autotune_measures_copies() -> None:
+    x, out = np.ones(20, np.float32), np.zeros(1, np.float32)
+    count[lambda meta: (triton.cdiv(meta["n"], meta["BLOCK"]),)](x, out, 20)
+    assert list(out) == [20]
+    (report,) = count.reports
+    assert [row.config for row in report.rows] == ["BLOCK=16, num_simdgroups=1, num_stages=2"]
+
+
+def test_lower_shows_every_stage() -> None:
+    compilation = count.base.lower(
+        np.ones(4, np.float32), np.zeros(1, np.float32), 4, BLOCK=4, grid=1
+    )
+    assert "tile.atomic add" in compilation.tile
+    assert "kernel void count" in compilation.msl
+
+
+@pytest.mark.parametrize("options", [{"num_warps": 3}, {"num_stages": 0}])
+def test_options_are_checked(options: dict[str, int]) -> None:
+    x = np.ones(4, np.float32)
+    with pytest.raises(ArgumentError, match="is a"):
+        count.base[(1,)](x, x, 4, BLOCK=4, **options)

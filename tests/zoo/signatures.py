@@ -1,0 +1,205 @@
+"""Arguments with which a kernel can be lowered, inferred from its text.
+
+A parameter is a pointer if an access goes through it, here or in a function that it is passed to.
+A constexpr has the value that the kernel's own configurations and heuristics give it, or else one
+that its name suggests.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import textwrap
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from iris.compiler.autotune import Autotuned, Chooser, Heuristics
+from iris.compiler.triton_kernel import TritonKernel
+
+_ACCESSES = re.compile(r"load|store|atomic_\w+|make_block_ptr|\w*make_tensor_descriptor")
+_FLOATS = re.compile(
+    r"eps|scale|alpha|beta|gamma|lr|temperature|softcap|smoothing|dropout|^p$|_p$|weight|bound|"
+    r"limit|offset_f|theta|factor|coef|inv|norm_const|delta|cap$|lse_square|loss_",
+    re.IGNORECASE,
+)
+_INTEGERS = re.compile(r"stride|size|^n_|^N|num|count|idx|_n$|dim|len|ignore|row|col|seed")
+_INDICES = re.compile(
+    r"cu_seq|ind(ices|ex)|idx|ids|offset|seqlens|target|label|^Y_ptr|token|expert|count|tables?|"
+    r"lens|levels?|_map|perm",
+    re.IGNORECASE,
+)
+#: Pointers that are left out: what they lead to is a variant of the kernel.
+_LEFT_OUT = re.compile(r"cu_seqlens|chunk_indices|chunk_offsets|split_indices|split_offsets")
+_BLOCKS = re.compile(r"BLOCK|^B[A-Z]{0,2}\d?$|SIZE|TILE|^(NC|NK|NV|BC|CHUNK)")
+_FLAGS = re.compile(
+    r"^(USE|IS|HAS|STORE|OUTPUT|RETURN|SAVE|WITH|ADD|APPLY|DO|REVERSE|TRANS|HEAD_FIRST|NORM|"
+    r"COMPUTE|INPLACE|ENABLE|RECOMPUTE|ALLOW|FUSE|ACC|SAFE|INCLUDE|elementwise|first|last|causal)|"
+    r"_(mode|only|first)$|CAUSAL|BIAS",
+    re.IGNORECASE,
+)
+
+
+def arguments_of(kernel: TritonKernel | Chooser) -> dict[str, Any]:
+    """An argument for each parameter."""
+    function = kernel.base.function
+    pointers = pointers_of(kernel.base)
+    passed: dict[str, Any] = {}
+    strides, texts = _strides(function.names), _texts(kernel.base)
+    for parameter in function.parameters:
+        name = parameter.name
+        if name in pointers:
+            left_out = _LEFT_OUT.search(name) and "IS_VARLEN" in function.constants
+            passed[name] = None if left_out else array_for(name)
+        elif name in strides:
+            passed[name] = strides[name]
+        elif parameter.is_constexpr:
+            if parameter.has_default:
+                passed[name] = parameter.default
+            else:
+                passed[name] = texts.get(name, constant_for(name))
+        elif _is_float(name):
+            passed[name] = 0.5
+        else:
+            passed[name] = 64
+    chooser = kernel if isinstance(kernel, Chooser) else None
+    while chooser is not None:
+        if isinstance(chooser, Autotuned):
+            passed |= chooser.configs[0].constants
+        if isinstance(chooser, Heuristics):
+            for name, rule in chooser._rules.items():
+                passed[name] = rule(passed)
+        chooser = chooser._inner
+    return passed
+
+
+def _strides(names: Sequence[str]) -> dict[str, int]:
+    """Strides of arrays in row-major order, each axis of 64 elements; those of an array follow each
+    other, and their names differ in what comes last."""
+    found: dict[str, int] = {}
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        if "stride" in name.lower():
+            rest = re.sub(r"stride", "", name, flags=re.IGNORECASE).strip("_")
+            key = rest.partition("_")[0] if name.endswith("stride") else rest[:-1] or rest
+            groups.setdefault(key, []).append(name)
+    for group in groups.values():
+        first = 1 if len(group) > 1 else 64
+        found |= {name: min(first * 64**k, 4096) for k, name in enumerate(reversed(group))}
+    return found
+
+
+def _texts(kernel: TritonKernel) -> dict[str, str]:
+    """The names that a kernel compares with a text, each with the first such text."""
+    found: dict[str, str] = {}
+    for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(kernel.fn)))):
+        if isinstance(node, ast.Compare) and isinstance(node.left, ast.Name):
+            (other, *_) = node.comparators
+            if isinstance(other, ast.Constant) and isinstance(other.value, str):
+                found.setdefault(node.left.id, other.value)
+    return found
+
+
+def _is_float(name: str) -> bool:
+    return bool(_FLOATS.search(name)) and not _INTEGERS.search(name)
+
+
+def array_for(name: str) -> np.ndarray:
+    """An array for a pointer."""
+    return np.zeros(1 << 19, np.int32 if _INDICES.search(name) else np.float32)
+
+
+def constant_for(name: str) -> Any:
+    """A value for a constexpr."""
+    if "DTYPE" in name.upper():
+        import iris
+
+        return iris.f32
+    if _FLAGS.search(name):
+        return False
+    if _is_float(name):
+        return 0.5
+    if name in ("num_warps", "num_stages") or re.search("step|iter", name, re.I):
+        return 2  # as few iterations as show what one makes of another
+    if name in ("H", "HQ", "HV", "G", "NG", "num_groups"):
+        return 2
+    if _BLOCKS.search(name):
+        return 16
+    return 32
+
+
+def pointers_of(kernel: TritonKernel) -> set[str]:
+    """The parameters that accesses go through."""
+    return _pointers(kernel, ())
+
+
+def _pointers(kernel: TritonKernel, active: tuple[Any, ...]) -> set[str]:
+    function = kernel.function.function
+    tree = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
+    names = set(kernel.function.names) - set(kernel.function.constants)
+    made: dict[str, list[ast.expr]] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            made.setdefault(node.targets[0].id, []).append(node.value)
+        elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+            made.setdefault(node.target.id, []).append(node.target)
+        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple):
+            values = node.value.elts if isinstance(node.value, ast.Tuple) else []
+            for target, value in zip(node.targets[0].elts, values, strict=False):
+                if isinstance(target, ast.Name):
+                    made.setdefault(target.id, []).append(value)
+    found: set[str] = set()
+    seen: set[str] = set()
+
+    def follow(node: ast.expr) -> bool:
+        """Note the parameter that an address starts with."""
+        if isinstance(node, ast.BinOp):
+            if not isinstance(node.op, (ast.Add, ast.Sub)):
+                return False
+            return follow(node.left) or follow(node.right)
+        if isinstance(node, ast.IfExp):
+            return any([follow(node.body), follow(node.orelse)])
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            if node.func.attr in ("make_block_ptr", "advance", "multiple_of", "max_contiguous"):
+                return follow(node.args[0] if node.args else node.keywords[0].value)
+            if node.func.attr == "to":
+                return follow(node.func.value)
+            return False
+        if not isinstance(node, ast.Name):
+            return False
+        if node.id in names:
+            found.add(node.id)
+            return True
+        if node.id in seen:
+            return False
+        seen.add(node.id)
+        led = [follow(value) for value in made.get(node.id, [])]
+        return any(led)
+
+    scope = function.__globals__
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr == "element_ty":
+            inner = node.value
+            if isinstance(inner, ast.Attribute) and isinstance(inner.value, ast.Name):
+                seen.clear()
+                follow(inner.value)
+        if not isinstance(node, ast.Call):
+            continue
+        attribute = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+        name = node.func.id if isinstance(node.func, ast.Name) else attribute
+        if _ACCESSES.fullmatch(name) and (node.args or node.keywords):
+            seen.clear()
+            first = next((k.value for k in node.keywords if k.arg in ("base", "pointer")), None)
+            follow(node.args[0] if node.args else first or node.keywords[0].value)
+        called = scope.get(name)
+        if isinstance(called, (TritonKernel, Chooser)) and called not in active:
+            inner_names = called.base.function.names
+            inner = _pointers(called.base, (*active, called))
+            given = dict(zip(inner_names, node.args, strict=False))
+            given |= {k.arg: k.value for k in node.keywords if k.arg}
+            for parameter in inner & given.keys():
+                seen.clear()
+                follow(given[parameter])
+    return found
