@@ -40,12 +40,16 @@ def philox(
     if not dtype.is_integer or dtype.bits not in _CONSTANTS:
         raise error_here(DTypeError, f"counters are integers of 32 or 64 bits, not {dtype}")
     unsigned = u32 if dtype.bits == 32 else u64
-    words: Sequence[Any] = [cast(c, unsigned) for c in counters]
     key: Any = cast(seed, u64)
     keys: Sequence[Any] = (key, cast(0, u64))
     if unsigned is u32:
         keys = cast(key, u32), cast(key >> 32, u32)
-    (a, b), steps = _CONSTANTS[dtype.bits]
+    return rounds([cast(c, unsigned) for c in counters], keys, n_rounds)
+
+
+def rounds(words: Sequence[Any], keys: Sequence[Any], n_rounds: int) -> Words:
+    """What becomes of a counter of four words by two keys."""
+    (a, b), steps = _CONSTANTS[words[0].dtype.bits]
     for _ in range(n_rounds):
         x, y, z, w = words
         words = umulhi(z, b) ^ y ^ keys[0], z * b, umulhi(x, a) ^ w ^ keys[1], x * a
@@ -73,37 +77,38 @@ def randint(seed: Operand, offset: Operand, n_rounds: int = _ROUNDS) -> Traced:
 def rand4x(seed: Operand, offset: Operand, n_rounds: int = _ROUNDS) -> Words:
     """Four random f32 from 0 up to 1 for each offset."""
     x, y, z, w = randint4x(seed, offset, n_rounds)
-    return _uniform(x), _uniform(y), _uniform(z), _uniform(w)
+    return uniform(x), uniform(y), uniform(z), uniform(w)
 
 
 @word
 def rand(seed: Operand, offset: Operand, n_rounds: int = _ROUNDS) -> Traced:
     """A random f32 from 0 up to 1 for each offset."""
-    return _uniform(randint(seed, offset, n_rounds))
+    return uniform(randint(seed, offset, n_rounds))
 
 
 @word
 def randn4x(seed: Operand, offset: Operand, n_rounds: int = _ROUNDS) -> Words:
     """Four random f32 for each offset, normally distributed."""
     x, y, z, w = rand4x(seed, offset, n_rounds)
-    return *_normal(x, y), *_normal(z, w)
+    return *normals(x, y), *normals(z, w)
 
 
 @word
 def randn(seed: Operand, offset: Operand, n_rounds: int = _ROUNDS) -> Traced:
     """A random f32 for each offset, normally distributed."""
     x, y, _, _ = rand4x(seed, offset, n_rounds)
-    return _normal(x, y)[0]
+    return normals(x, y)[0]
 
 
-def _uniform(x: Traced) -> Traced:
+def uniform(x: Traced) -> Traced:
+    """An f32 from 0 up to 1, of a u32."""
     signed: Any = bitcast(x, i32)
     folded: Any = where(signed < 0, ~signed, signed)
     return cast(folded * _SCALE, f32)
 
 
-def _normal(x: Any, y: Any) -> tuple[Traced, Traced]:
-    """Two independent numbers, by Box and Muller."""
+def normals(x: Any, y: Any) -> tuple[Traced, Traced]:
+    """Two independent numbers, normally distributed, of two uniform ones, by Box and Muller."""
     size: Any = sqrt(log(maximum(x, _LEAST)) * -2.0)
     angle = y * (2 * pi)
     return size * cos(angle), size * sin(angle)

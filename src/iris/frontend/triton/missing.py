@@ -9,21 +9,12 @@ from iris.errors import LanguageError
 from iris.frontend.tracing import error_here
 
 _NO_OP = "Iris has no op for it yet"
-_RANDOM = "Iris draws no random numbers yet"
 _FLOAT8 = "Apple GPUs have no such dtype"
 
 #: Why each word is refused.
 MISSING: dict[str, str] = {
     **dict.fromkeys(("gather", "histogram", "bitonic_merge"), _NO_OP),
-    "umulhi": _NO_OP,
     "map_elementwise": "write the function of tiles itself",
-    **dict.fromkeys(
-        (
-            *("rand", "randn", "randint", "rand4x", "randn4x", "randint4x", "philox"),
-            *("philox_impl", "pair_uniform_to_normal", "uint_to_uniform_float"),
-        ),
-        _RANDOM,
-    ),
     "atomic_load": "write a load with volatile=True, or atomic_add(pointer, 0)",
     "atomic_poll": "write a while loop of atomic_cas or of loads with volatile=True",
     "dot_scaled": "no Apple GPU multiplies scaled formats; scale the operands and use tl.dot",

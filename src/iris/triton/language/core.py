@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from iris.frontend.triton import blocks, combining, language, memory, missing, types
+from iris.frontend.triton import blocks, combining, language, memory, missing, random, types
 from iris.frontend.values import Traced
 
 _TYPES = (
@@ -28,6 +28,7 @@ WORDS: dict[str, Any] = {
     **{name: getattr(types, name) for name in _TYPES},
     **_words(language),
     **_words(combining),
+    **_words(random),
     **_words(memory),
     **{name: missing.refusing(name, why) for name, why in missing.MISSING.items()},
     **{name: missing.MissingType(name) for name in missing.MISSING_DTYPES},

@@ -1,0 +1,81 @@
+"""The words of `triton.language` that draw random numbers, which are those of Iris."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from iris.frontend import language as iris
+from iris.frontend import philox as drawn
+from iris.frontend.philox import Words
+from iris.frontend.triton.language import word
+from iris.frontend.values import Traced, as_traced, cast, unify
+from iris.ir.types import u32, u64
+
+
+@word
+def rand(seed: Any, offset: Any, n_rounds: int = 10) -> Traced:
+    """An f32 from 0 up to 1 for each offset."""
+    return drawn.rand(seed, offset, n_rounds)
+
+
+@word
+def rand4x(seed: Any, offset: Any, n_rounds: int = 10) -> Words:
+    """Four f32 from 0 up to 1 for each offset."""
+    return drawn.rand4x(seed, offset, n_rounds)
+
+
+@word
+def randn(seed: Any, offset: Any, n_rounds: int = 10) -> Traced:
+    """An f32 for each offset, normally distributed."""
+    return drawn.randn(seed, offset, n_rounds)
+
+
+@word
+def randn4x(seed: Any, offset: Any, n_rounds: int = 10) -> Words:
+    """Four f32 for each offset, normally distributed."""
+    return drawn.randn4x(seed, offset, n_rounds)
+
+
+@word
+def randint(seed: Any, offset: Any, n_rounds: int = 10) -> Traced:
+    """A u32 for each offset."""
+    return drawn.randint(seed, offset, n_rounds)
+
+
+@word
+def randint4x(seed: Any, offset: Any, n_rounds: int = 10) -> Words:
+    """Four u32 for each offset."""
+    return drawn.randint4x(seed, offset, n_rounds)
+
+
+@word
+def philox(seed: Any, c0: Any, c1: Any, c2: Any, c3: Any, n_rounds: int = 10) -> Words:
+    """Four random words for a counter of four."""
+    return drawn.philox(seed, c0, c1, c2, c3, n_rounds)
+
+
+@word
+def philox_impl(c0: Any, c1: Any, c2: Any, c3: Any, k0: Any, k1: Any, n_rounds: int = 10) -> Words:
+    """Four random words for a counter of four and two keys."""
+    counters = unify(c0, c1, c2, c3)
+    unsigned = u64 if counters[0].dtype.bits == 64 else u32
+    words, keys = ([cast(x, unsigned) for x in given] for given in (counters, (k0, k1)))
+    return drawn.rounds(words, keys, n_rounds)
+
+
+@word
+def uint_to_uniform_float(x: Any) -> Traced:
+    """An f32 from 0 up to 1, of a u32 or i32."""
+    return drawn.uniform(as_traced(x))
+
+
+@word
+def pair_uniform_to_normal(u1: Any, u2: Any) -> tuple[Traced, Traced]:
+    """Two numbers, normally distributed, of two uniform ones."""
+    return drawn.normals(u1, u2)
+
+
+@word
+def umulhi(x: Any, y: Any) -> Traced:
+    """The high half of the product of two integers."""
+    return iris.umulhi(x, y)
