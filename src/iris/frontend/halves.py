@@ -44,7 +44,7 @@ def halves(x: Traced, step: int) -> tuple[Traced, Traced]:
 
 
 def is_second(size: int, step: int) -> Traced:
-    """Which of so many elements stand in the second half of their block of `2 * step`."""
+    """Which of `size` elements stand in the second half of their block of `2 * step`."""
     order = emit(tile.Arange(0, Tile((2,), i32)))
     one = spread(constant(1, i32), (2,))
     second = emit(math.Compare(Predicate.EQ, order.value, one.value))

@@ -1,4 +1,4 @@
-"""The words of `triton.language` that draw random numbers, which are those of Iris."""
+"""The words of `triton.language` that draw random numbers; Iris has the same numbers."""
 
 from __future__ import annotations
 
