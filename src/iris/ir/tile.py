@@ -277,7 +277,7 @@ class Flip(TileOp):
     """
 
     name = "tile.flip"
-    axis: int = attribute(Integer(0, 2))
+    axis: int = attribute(Integer(0, MAX_RANK - 1))
     x: Value = operand(TILES)
     result: Value = result()
 
@@ -294,7 +294,7 @@ class Pick(TileOp):
     """
 
     name = "tile.pick"
-    axis: int = attribute(Integer(0, 2))
+    axis: int = attribute(Integer(0, MAX_RANK - 1))
     index: int = attribute(Integer(0, 2**31 - 1))
     x: Value = operand(TILES)
     result: Value = result()
