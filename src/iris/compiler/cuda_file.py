@@ -74,6 +74,9 @@ class CudaFile:
     def __dir__(self) -> Iterable[str]:
         return [*super().__dir__(), *self.names]
 
+    def __repr__(self) -> str:
+        return f"{self.path}: {', '.join(self.names)}"
+
 
 class CudaKernel:
     """A kernel; see `iris.cuda.load`."""

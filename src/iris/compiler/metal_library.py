@@ -61,6 +61,8 @@ def library(
     bytes go to what the kernel only reads.  `name=bytes` gives threadgroup memory its size.
     """
     on = select(device)
+    if device is None and not isinstance(on, Metal):
+        on = select("softmetal")
     if not isinstance(on, Metal):
         raise error_here(
             ArgumentError, f"the device {on.name!r} runs no Metal text; softmetal does"
@@ -126,6 +128,9 @@ class Library:
 
     def __dir__(self) -> Iterable[str]:
         return [*super().__dir__(), *self.names]
+
+    def __repr__(self) -> str:
+        return f"a Metal library of {', '.join(self.names)}"
 
 
 class Shape(NamedTuple):
