@@ -132,7 +132,7 @@ def _(x: Iterator) -> dict[Any, Any] | None:  # type: ignore[type-arg]
 
     Some do not tell how far they are: then it is how often the kernel has asked for more.
     """
-    if type(x).__module__ not in ("array", "builtins", "_collections", "itertools"):
+    if type(x).__module__.lstrip("_") not in ("array", "builtins", "collections", "itertools"):
         return None
     frame = getattr(x, "gi_frame", None)
     left = operator.length_hint(x, -1), re.findall(r"^count\(.*", repr(x))

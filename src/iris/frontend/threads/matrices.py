@@ -7,7 +7,8 @@ from iris.frontend.threads.memory import Elements
 from iris.frontend.threads.positions import lane_id
 from iris.frontend.threads.together import check_all_there
 from iris.frontend.threads.types import as_type
-from iris.frontend.tracing import error_here, rules_as, word
+from iris.frontend.threads.words import word
+from iris.frontend.tracing import error_here, rules_as
 from iris.frontend.values import Operand, Traced, as_index, cast, describe, emit, spread
 from iris.ir import metal
 from iris.ir.layout.linear import APPLE_FRAGMENT

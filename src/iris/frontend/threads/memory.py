@@ -12,7 +12,8 @@ from iris.frontend import objects
 from iris.frontend.specs import ArraySpec
 from iris.frontend.threads.positions import threads_here
 from iris.frontend.threads.types import MetalType, as_type
-from iris.frontend.tracing import current, error_here, rules_as, word
+from iris.frontend.threads.words import word
+from iris.frontend.tracing import current, error_here, rules_as
 from iris.frontend.values import (
     Operand,
     Pointer,
@@ -263,7 +264,7 @@ def _atomic_word(kind: AtomicKind, does: str) -> Callable[[Elements, Operand], T
     def atomic(pointer: Elements, value: Operand) -> Traced:
         return _atomic(kind, pointer, value)
 
-    atomic.__name__ = f"atomic_{kind.value}"
+    atomic.__name__ = atomic.__qualname__ = f"atomic_{kind.value}"
     atomic.__doc__ = (
         f"{does}, in one step: `metal.atomic_{kind.value}(A + i, x)`; gives the old one."
     )

@@ -8,7 +8,8 @@ from typing import TypeVar
 
 from iris.errors import LanguageError
 from iris.frontend.specs import Threads
-from iris.frontend.tracing import current, error_here, word
+from iris.frontend.threads.words import word
+from iris.frontend.tracing import current, error_here
 from iris.frontend.values import Traced, constant, emit
 from iris.ir import metal
 from iris.ir.types import i32

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from iris.errors import ArgumentError, DTypeError, LanguageError
 from iris.frontend.language import maximum, minimum, where
 from iris.frontend.threads.positions import lane_id, threads_here
-from iris.frontend.tracing import current, error_here, word
+from iris.frontend.threads.words import word
+from iris.frontend.tracing import current, error_here
 from iris.frontend.values import Operand, Traced, as_index, as_traced, cast, emit
 from iris.ir import math, metal
 from iris.ir.core import Op
