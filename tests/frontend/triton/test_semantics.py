@@ -12,6 +12,7 @@ import iris
 import iris.triton as triton
 import iris.triton.language as tl
 from iris.errors import ArgumentError, DTypeError, LanguageError, PointerError
+from iris.triton.language.extra import libdevice
 
 N = 16
 
@@ -261,3 +262,27 @@ def wrong_pointer(x: Any) -> Any:
 def test_what_is_refused(word: Any, kind: type[Exception], message: str) -> None:
     with pytest.raises(kind, match=message):
         refused[(1,)](np.zeros(1, np.float32), WORD=word)
+
+
+@triton.jit
+def of_libdevice(x_ptr, out_ptr, N: tl.constexpr):
+    at = tl.arange(0, N)
+    x = tl.load(x_ptr + at)
+    found = (
+        *(tl.math.log1p(x), libdevice.expm1(x), libdevice.atan2(x, -x), libdevice.tan(x)),
+        *(libdevice.pow(x, 2.5), libdevice.fast_log10f(x), libdevice.hypot(x, 2.0)),
+        *(libdevice.copysign(x, -1.0), libdevice.trunc(-x), libdevice.finitef(x / (x - 0.5))),
+    )
+    for k in tl.static_range(10):
+        tl.store(out_ptr + k * N + at, found[k])
+
+
+def test_libdevice() -> None:
+    x, out = np.linspace(0.25, 4, N, dtype=np.float32), np.empty((10, N), np.float32)
+    of_libdevice[(1,)](x, out, N=N)
+    w = x.astype(float)
+    expected = [
+        *(np.log1p(w), np.expm1(w), np.arctan2(w, -w), np.tan(w), w**2.5, np.log10(w)),
+        *(np.hypot(w, 2), -w, np.trunc(-w), w != 0.5),
+    ]
+    np.testing.assert_allclose(out, expected, rtol=5 * 2.0**-23, atol=1e-9)
