@@ -18,7 +18,14 @@ from numpy.lib.stride_tricks import as_strided
 from iris.errors import ArgumentError, DTypeError, UserError
 from iris.frontend.function import Parameter
 from iris.frontend.plain import check_plain
-from iris.frontend.specs import ALIGNMENT, ArraySpec, ScalarSpec
+from iris.frontend.specs import (
+    ALIGNMENT,
+    ArraySpec,
+    ScalarSpec,
+    TupleSpec,
+    exact_key,
+    put_together,
+)
 from iris.frontend.tracing import Vocabulary, error_here
 from iris.ir.literal import encode
 from iris.ir.types import DType, bool_, f32, i32, i64, u64
@@ -234,6 +241,11 @@ class Call:
         """The others as they were passed: arrays, Buffers and numbers."""
         return self.told | self.buffers
 
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """All arguments as they were passed, by the names of the parameters."""
+        return put_together(self.passed | self.constants, self.specs)
+
 
 def call(function: HasParameters, positional: Sequence[Any], named: Mapping[str, Any]) -> Call:
     """Sort out the arguments of a launch."""
@@ -252,8 +264,11 @@ def call(function: HasParameters, positional: Sequence[Any], named: Mapping[str,
     dividing = tuple(divisors)
     memories: list[int] = []  # of the Buffers
     is_lent = False
-    vocabulary = function.vocabulary
-    for name in function.variables:
+    vocabulary, variables = function.vocabulary, function.variables
+    if tuple in map(type, bound.values()) and vocabulary.fixes(()):
+        several = [_one_by_one(name, bound, specs, vocabulary) for name in variables]
+        variables = tuple([name for names in several for name in names])
+    for name in variables:
         value = bound[name]
         if isinstance(value, Buffer):
             buffers[name] = value
@@ -305,6 +320,44 @@ def call(function: HasParameters, positional: Sequence[Any], named: Mapping[str,
             if not apart:
                 specs[name] = _buffer_spec(buffer, noalias=False)
     return Call(constants, specs, told, arrays, buffers, is_lent)
+
+
+def _one_by_one(
+    name: str, bound: dict[str, Any], specs: dict[str, Any], vocabulary: Vocabulary
+) -> list[str]:
+    """The names that an argument is passed under: of a tuple that holds arrays one for each item,
+    but for those that are constants."""
+    value = bound[name]
+    if type(value) is not tuple or _is_constant(value, vocabulary):
+        return [name]
+    names = [
+        None if _is_constant(x, vocabulary) else _free_name(f"{name}_{i}", bound)
+        for i, x in enumerate(value)
+    ]
+    constants = tuple([x if n is None else None for n, x in zip(names, value, strict=True)])
+    key = TupleSpec, *names, exact_key(constants)
+    specs[name] = _SPECS.setdefault(key, TupleSpec(tuple(names), constants))
+    found = []
+    for item, x in zip(names, value, strict=True):
+        if item is not None:
+            bound[item] = x
+            found += _one_by_one(item, bound, specs, vocabulary)
+    return found
+
+
+def _is_constant(value: object, vocabulary: Vocabulary) -> bool:
+    """Whether an argument, or an item of one, is a constant; a tuple of numbers is one."""
+    if type(value) is not tuple:
+        return vocabulary.fixes(value)
+    return all(
+        isinstance(x, (int, float, np.generic)) or _is_constant(x, vocabulary) for x in value
+    )
+
+
+def _free_name(name: str, taken: Mapping[str, Any]) -> str:
+    while name in taken:
+        name += "_"
+    return name
 
 
 def shared_buffer(name: str, value: object) -> Buffer | None:

@@ -29,7 +29,7 @@ def as_grid(grid: GridLike | None, given: Call | None) -> Grid:
     if not callable(grid):
         return _sizes(grid, error_here)
     name = getattr(grid, "__name__", type(grid).__name__)
-    arguments = {} if given is None else given.passed | given.constants
+    arguments = {} if given is None else given.arguments
     try:
         sizes = grid(arguments)
     except IrisError:

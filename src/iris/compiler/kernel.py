@@ -147,7 +147,7 @@ class Kernel(Decorated):
         device = named.pop("device", None)
         options, given, programs = self.asked(grid, arguments, named)
         traced = self.traced(given, options)
-        how = {n: v for n, v in named.items() if n not in given.told and n not in given.constants}
+        how = {n: v for n, v in named.items() if n not in given.specs and n not in given.constants}
         launch = functools.partial(self._launch, grid, device=device, **how)
         shapes = {n: a.shape for n, a in (given.arrays | given.buffers).items()}
         sizes = Sizes.of(programs, {**given.passed, **shapes})
@@ -348,8 +348,7 @@ def _record(
             ArgumentError, "a recording runs on one stream: pass stream= to iris.record()"
         )
     launch = RecordedLaunch(compiled.program, grid, _given(given, {}))
-    arguments = {**given.constants, **given.passed}
-    again = functools.partial(again, device=device, **arguments)
+    again = functools.partial(again, device=device, **given.arguments)
     RECORDER.recording.add(device, launch, [*given.buffers.values()], again)
 
 

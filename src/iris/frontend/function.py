@@ -15,7 +15,7 @@ from iris.frontend.assignment import drop_updates, unmark
 from iris.frontend.language import constexpr
 from iris.frontend.loop_variables import Missing
 from iris.frontend.rewriting import rewritten
-from iris.frontend.specs import ArraySpec, ScalarSpec
+from iris.frontend.specs import ArraySpec, ScalarSpec, put_together
 from iris.frontend.tracing import (
     Tracer,
     Vocabulary,
@@ -103,9 +103,8 @@ class TileFunction:
         return Module([func])
 
     def traced_variables(self, arguments: Mapping[str, Any]) -> list[str]:
-        """The parameters that the program has, too."""
-        specs = ArraySpec, ScalarSpec
-        return [name for name in self.variables if isinstance(arguments[name], specs)]
+        """The arguments that the program has, too."""
+        return [n for n, spec in arguments.items() if isinstance(spec, (ArraySpec, ScalarSpec))]
 
     def trace_body(
         self, tracer: Tracer, arguments: Mapping[str, Any], values: Sequence[Value]
@@ -119,7 +118,7 @@ class TileFunction:
         tracer.entry = TileFunction._run.__code__
         tracer.package = (self.function.__module__ or "").split(".")[0]
         try:
-            result = self._run(passed)
+            result = self._run(put_together(passed, arguments))
         finally:
             unmark(tracer)
         if isinstance(result, Missing):

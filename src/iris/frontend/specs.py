@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -43,6 +43,26 @@ class ScalarSpec:
 
 
 Spec = ArraySpec | ScalarSpec
+
+
+@dataclass(frozen=True, eq=False)
+class TupleSpec:
+    """What a trace knows of a tuple that holds arrays: for each item the name that it is passed
+    under, or None and the item itself, a constant."""
+
+    names: tuple[str | None, ...]
+    constants: tuple[Any, ...]
+
+
+def put_together(arguments: Mapping[str, Any], specs: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments with each tuple in the place of its items, which come after it in the specs."""
+    whole = dict(arguments)
+    for name in reversed([*specs]):
+        spec = specs[name]
+        if isinstance(spec, TupleSpec):
+            items = zip(spec.names, spec.constants, strict=True)
+            whole[name] = tuple([x if n is None else whole.pop(n) for n, x in items])
+    return whole
 
 
 @dataclass(frozen=True)

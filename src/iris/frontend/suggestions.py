@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 
-from iris.frontend import language, memory
+from iris.frontend import elementary, language, memory
 from iris.ir.types import DTYPES
 
 # The options of a launch.
@@ -54,7 +54,11 @@ _INSTEAD = {
     "clamp": "iris.minimum(iris.maximum(x, low), high)",
     "clip": "iris.minimum(iris.maximum(x, low), high)",
     "relu": "iris.maximum(x, 0)",
-    "isnan": "x != x",
+    "tan": "iris.sin(x) / iris.cos(x)",
+    **{
+        f"arc{name}": f"iris.a{name}"
+        for name in ("sin", "cos", "tan", "tan2", "sinh", "cosh", "tanh")
+    },
     "print": "iris.device_print",
     "debug_barrier": "nothing: accesses of a program take effect in order",
     "float16": "iris.f16",
@@ -88,7 +92,7 @@ def instead(name: str, *others: str) -> str:
 def _words() -> list[str]:
     words = [
         name
-        for room in (language, memory)
+        for room in (language, elementary, memory)
         for name, value in vars(room).items()
         if getattr(value, "__module__", "") == room.__name__ and name[0] != "_" and name.islower()
     ]

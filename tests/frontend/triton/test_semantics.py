@@ -12,6 +12,7 @@ import iris
 import iris.triton as triton
 import iris.triton.language as tl
 from iris.errors import ArgumentError, DTypeError, LanguageError, PointerError
+from iris.triton.language.extra import libdevice
 
 N = 16
 
@@ -261,3 +262,68 @@ def wrong_pointer(x: Any) -> Any:
 def test_what_is_refused(word: Any, kind: type[Exception], message: str) -> None:
     with pytest.raises(kind, match=message):
         refused[(1,)](np.zeros(1, np.float32), WORD=word)
+
+
+@triton.jit
+def of_libdevice(x_ptr, out_ptr, N: tl.constexpr):
+    at = tl.arange(0, N)
+    x = tl.load(x_ptr + at)
+    found = (
+        *(tl.math.log1p(x), libdevice.expm1(x), libdevice.atan2(x, -x), libdevice.tan(x)),
+        *(libdevice.pow(x, 2.5), libdevice.fast_log10f(x), libdevice.hypot(x, 2.0)),
+        *(libdevice.copysign(x, -1.0), libdevice.trunc(-x), libdevice.finitef(x / (x - 0.5))),
+    )
+    for k in tl.static_range(10):
+        tl.store(out_ptr + k * N + at, found[k])
+
+
+def test_libdevice() -> None:
+    x, out = np.linspace(0.25, 4, N, dtype=np.float32), np.empty((10, N), np.float32)
+    of_libdevice[(1,)](x, out, N=N)
+    w = x.astype(float)
+    expected = [
+        *(np.log1p(w), np.expm1(w), np.arctan2(w, -w), np.tan(w), w**2.5, np.log10(w)),
+        *(np.hypot(w, 2), -w, np.trunc(-w), w != 0.5),
+    ]
+    np.testing.assert_allclose(out, expected, rtol=5 * 2.0**-23, atol=1e-9)
+
+
+@triton.jit
+def of_tuples(xs, others, out_ptr, N: tl.constexpr):
+    at = tl.arange(0, N)
+    (first, stride), name, scale = others
+    total = tl.load(first + at * stride) * scale
+    for i in tl.static_range(len(xs)):
+        total += tl.load(xs[i] + at)
+    tl.store(out_ptr + at, total)
+    tl.store(xs[0] + at, total)
+    if name == "twice":
+        tl.store(out_ptr + at, 2 * total)
+
+
+@pytest.mark.parametrize("device", ["interp", "interp:metal"])
+def test_arguments_may_be_tuples_of_arrays(device: str) -> None:
+    one, two = np.arange(N, dtype=np.float32), np.ones(2 * N, np.float32)
+    for count, name, factor in ((2, "once", 1), (3, "twice", 2), (2, "twice", 2)):
+        xs, out, grids = [one.copy() for _ in range(count)], np.empty_like(one), []
+
+        def grid(given: dict[str, Any], grids: list[Any] = grids) -> tuple[int]:
+            grids.append(len(given["xs"]))
+            return (1,)
+
+        of_tuples[grid](tuple(xs), ((two, 2), name, 0.5), out, N=N, device=device)
+        total = count * one + 0.5
+        assert (out == factor * total).all() and grids == [count]
+        assert (xs[0] == total).all() and (xs[1] == one).all()
+
+
+@triton.jit
+def names_alike(x, x_0):
+    tl.store(x[0], tl.load(x_0))
+
+
+def test_items_of_tuples_have_names_of_their_own() -> None:
+    x, y = np.zeros(1, np.float32), np.ones(1, np.float32)
+    names_alike[(1,)]((x,), x_0=y)
+    assert x == 1
+    assert "x_0_" in str(names_alike.lower(x=(x,), x_0=y, grid=1).tile)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from iris.frontend import elementary, formulas
 from iris.frontend.triton import language
 from iris.frontend.triton.language import (
     abs,
@@ -26,33 +27,49 @@ from iris.frontend.triton.language import (
     where,
     word,
 )
-from iris.frontend.values import Traced, as_traced, compare, power, unary
+from iris.frontend.values import Traced, as_traced, power, unary
 from iris.ir import math
-from iris.ir.math import Predicate
 
 __all__ = [
     "abs",
+    "acos",
+    "acosh",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
+    "cbrt",
     "ceil",
+    "copysign",
     "cos",
+    "cosh",
     "div_rn",
     "erf",
     "exp",
     "exp2",
+    "expm1",
     "fast_cosf",
     "fast_dividef",
     "fast_exp2f",
     "fast_expf",
     "fast_log2f",
+    "fast_log10f",
     "fast_logf",
     "fast_powf",
     "fast_sinf",
+    "fast_tanf",
     "fast_tanhf",
+    "finitef",
     "floor",
     "fma",
+    "hypot",
     "isinf",
     "isnan",
     "log",
+    "log1p",
     "log2",
+    "log10",
     "maximum",
     "minimum",
     "nearbyint",
@@ -60,9 +77,12 @@ __all__ = [
     "rint",
     "round",
     "rsqrt",
+    "rsqrt_rn",
     "sin",
+    "sinh",
     "sqrt",
     "sqrt_rn",
+    "tan",
     "tanh",
     "trunc",
 ]
@@ -70,9 +90,26 @@ __all__ = [
 tanh = language._unary(math.Tanh, "tanh")
 rint = language._unary(math.Round, "rint")
 nearbyint = rint
-fast_expf, fast_exp2f, fast_logf, fast_log2f = exp, exp2, log, log2
-fast_sinf, fast_cosf, fast_tanhf = sin, cos, tanh
+expm1 = word(elementary.of_one(formulas.expm1))
+log1p = word(elementary.of_one(formulas.log1p))
+log10 = word(elementary.of_one(formulas.log10))
+cbrt = word(elementary.of_one(formulas.cbrt))
+tan = word(elementary.of_one(formulas.tan))
+asin = word(elementary.of_one(formulas.asin))
+acos = word(elementary.of_one(formulas.acos))
+atan = word(elementary.of_one(formulas.atan))
+sinh = word(elementary.of_one(formulas.sinh))
+cosh = word(elementary.of_one(formulas.cosh))
+asinh = word(elementary.of_one(formulas.asinh))
+acosh = word(elementary.of_one(formulas.acosh))
+atanh = word(elementary.of_one(formulas.atanh))
+atan2 = word(elementary.of_two(formulas.atan2))
+hypot = word(elementary.of_two(formulas.hypot))
+copysign = word(elementary.of_two(formulas.copysign))
+fast_expf, fast_exp2f, fast_logf, fast_log2f, fast_log10f = exp, exp2, log, log2, log10
+fast_sinf, fast_cosf, fast_tanf, fast_tanhf = sin, cos, tan, tanh
 fast_dividef = div_rn
+rsqrt_rn = rsqrt
 
 
 @word
@@ -85,21 +122,27 @@ fast_powf = pow
 
 
 @word
-def isnan(x: Any) -> Any:
+def isnan(x: Any) -> Traced:
     """Whether an element is no number."""
-    return x != x
+    return elementary.isnan(x)
 
 
 @word
-def isinf(x: Any) -> Any:
+def isinf(x: Any) -> Traced:
     """Whether an element is infinite."""
-    return compare(Predicate.EQ, unary(math.Abs, x), float("inf"))
+    return elementary.isinf(x)
+
+
+@word
+def finitef(x: Any) -> Traced:
+    """Whether an element is neither infinite nor nan."""
+    return elementary.isfinite(x)
 
 
 @word
 def trunc(x: Any) -> Traced:
-    """The integer next to an element, towards zero."""
-    return where(x < 0, unary(math.Ceil, x), unary(math.Floor, x))
+    """The next integer towards zero."""
+    return elementary.trunc(x)
 
 
 @word

@@ -1,55 +1,8 @@
-"""`triton.language.math`."""
+"""`triton.language.math`, with the functions of libdevice, which earlier versions have there."""
 
-from iris.frontend.triton.language import (
-    abs,
-    ceil,
-    clamp,
-    cos,
-    div_rn,
-    erf,
-    exp,
-    exp2,
-    fdiv,
-    floor,
-    fma,
-    log,
-    log2,
-    maximum,
-    minimum,
-    rsqrt,
-    sigmoid,
-    sin,
-    sqrt,
-    sqrt_rn,
-)
-from iris.frontend.triton.libdevice import isinf, isnan, pow, rint, round, tanh, trunc
+from iris.frontend.triton import libdevice
+from iris.frontend.triton.language import clamp, fdiv, sigmoid
+from iris.frontend.triton.libdevice import *  # noqa: F403
+from iris.frontend.triton.random import umulhi
 
-__all__ = [
-    "abs",
-    "ceil",
-    "clamp",
-    "cos",
-    "div_rn",
-    "erf",
-    "exp",
-    "exp2",
-    "fdiv",
-    "floor",
-    "fma",
-    "isinf",
-    "isnan",
-    "log",
-    "log2",
-    "maximum",
-    "minimum",
-    "pow",
-    "rint",
-    "round",
-    "rsqrt",
-    "sigmoid",
-    "sin",
-    "sqrt",
-    "sqrt_rn",
-    "tanh",
-    "trunc",
-]
+__all__ = [*libdevice.__all__, "clamp", "fdiv", "sigmoid", "umulhi"]
