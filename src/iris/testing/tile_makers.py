@@ -13,7 +13,7 @@ from iris.ir.control import For, If, While, Yield
 from iris.ir.core import Op, Region, Value
 from iris.ir.kinds import AtomicKind, ReduceKind, ScanKind
 from iris.ir.math import Predicate, element_type
-from iris.ir.types import MAX_RANK, DType, ElementType, Tile, Type, bool_, f32, i32
+from iris.ir.types import MAX_RANK, DType, ElementType, Tile, Type, bool_, f32, i16, i32, i64, u32
 from iris.testing.access import block, other_name, place, read, revisit, write
 from iris.testing.bands import attend, go_over_band
 from iris.testing.choices import Choices
@@ -290,6 +290,21 @@ def pick(cls: type[tile.Pick], draft: TileDraft, choices: Choices) -> None:
     shape = element_type(x.type).shape
     axis = choices.below(len(shape))
     draft.add(tile.Pick(axis, choices.below(shape[axis]), x))
+
+
+@make_tile(tile.Gather)
+def gather(cls: type[tile.Gather], draft: TileDraft, choices: Choices) -> None:
+    """By integers, only the lower bits of which count."""
+    x = draft.some_shaped(ALL, choices)
+    shape = list(element_type(x.type).shape)
+    axis, dtype = choices.below(len(shape)), choices.of((i32, i64, u32, i16))
+    size = shape[axis]
+    extents = (size, 8, 2, 32)
+    shape[axis] = choices.of([e for e in extents if prod(shape) // size * e <= MOST_ELEMENTS])
+    type_ = Tile(tuple(shape), dtype)
+    index = draft.whole(type_, choices)
+    index = draft.put(math.And(index, draft.constant(size - 1, type_)))
+    draft.add(tile.Gather(axis, x, index))
 
 
 # Memory.
