@@ -13,7 +13,7 @@ from iris.ir.control import For, If, While, Yield
 from iris.ir.core import Op, Region, Value
 from iris.ir.kinds import AtomicKind, ReduceKind, ScanKind
 from iris.ir.math import Predicate, element_type
-from iris.ir.types import MAX_RANK, DType, ElementType, Tile, Type, bool_, f32, i16, i32, i64, u32
+from iris.ir.types import MAX_RANK, DType, ElementType, Tile, Type, bool_, f32, i32
 from iris.testing.access import block, other_name, place, read, revisit, write
 from iris.testing.bands import attend, go_over_band
 from iris.testing.choices import Choices
@@ -297,13 +297,14 @@ def gather(cls: type[tile.Gather], draft: TileDraft, choices: Choices) -> None:
     """By integers, only the lower bits of which count."""
     x = draft.some_shaped(ALL, choices)
     shape = list(element_type(x.type).shape)
-    axis, dtype = choices.below(len(shape)), choices.of((i32, i64, u32, i16))
+    axis = choices.below(len(shape))
+    dtype = choices.of((i32, *[d for d in draft.dtypes if d.is_integer]))
     size = shape[axis]
-    extents = (size, 8, 2, 32)
-    shape[axis] = choices.of([e for e in extents if prod(shape) // size * e <= MOST_ELEMENTS])
+    others = prod(shape) // size
+    shape[axis] = choices.of((size, *[n for n in (8, 2, 32) if others * n <= MOST_ELEMENTS]))
     type_ = Tile(tuple(shape), dtype)
     index = draft.whole(type_, choices)
-    index = draft.put(math.And(index, draft.constant(size - 1, type_)))
+    index = draft.put(math.And(index, draft.constant(min(size - 1, dtype.high), type_)))
     draft.add(tile.Gather(axis, x, index))
 
 
