@@ -40,6 +40,7 @@ OPTIONS = (
     Options(num_simdgroups=8),
 )
 BLOCKS = [For, math.Add, math.FloorDiv, math.Select, tile.Load, tile.Dot, tile.Reduce, tile.Store]
+MOVES = [tile.Flip, tile.Gather, tile.Load, tile.MaskedLoad, tile.Pick, tile.Store]
 
 
 def some(strategy: SearchStrategy[Program], number: int) -> list[Program]:
@@ -84,6 +85,7 @@ def main() -> None:
         some(programs.tile(masked=True, max_ops=20), counts(260, 2500)),
         some(programs.tile(fast_math=True), counts(30, 1000)),
         some(programs.tile(ops=BLOCKS, masked=True), counts(50, 1000)),
+        some(programs.tile(ops=MOVES, masked=True), counts(12, 300)),
         some(bands.programs(), counts(60, 500)),
     ]
     copied = some(plain_products.programs(), counts(64, 500))

@@ -136,6 +136,8 @@ func tile @shapes(%X: ptr<f32>, %A: ptr<f16>, %m: i32, %n: i32, %v: tile<64xf32>
   %13: tile<8xf32> = tile.pick 1 7 %12
   %14: f32 = tile.pick 0 3 %13
   %15: tile<8x8xf32> = tile.flip 1 %12
+  %16: tile<8xi32> = tile.arange 0
+  %17: tile<8xf32> = tile.gather 0 %13, %16
   return
 }
 

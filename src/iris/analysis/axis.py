@@ -199,7 +199,7 @@ def along_each(rule: Callable[..., AxisFacts]) -> Rule:
 @axis_rule(tile.ProgramId, tile.NumPrograms, tile.Extent)
 @axis_rule(tile.Load, tile.MaskedLoad, tile.LoadTile, tile.Unstage)
 @axis_rule(tile.Atomic, tile.AtomicCas, tile.Update)
-@axis_rule(tile.Dot, tile.Flip, tile.Reduce, tile.Scan)
+@axis_rule(tile.Dot, tile.Flip, tile.Gather, tile.Reduce, tile.Scan)
 def unknown(op: Op, *operands: AxisInfo) -> AxisInfo:
     """Loads, reductions, which program this is: anything."""
     return _nothing(op.results[0].type)

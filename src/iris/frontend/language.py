@@ -167,6 +167,17 @@ def flip(x: Traced, axis: int | None = None) -> Traced:
 
 
 @word
+def gather(x: Traced, index: Traced, axis: int) -> Traced:
+    """Elements by their indices along an axis, as in NumPy's `take_along_axis`."""
+    traced, places = as_traced(x), as_traced(index)
+    if not places.dtype.is_integer:
+        raise error_here(DTypeError, f"an index is an integer, not {places.dtype}")
+    at = as_axis(axis, len(traced.shape))
+    with rules_as(ShapeError):
+        return emit(tile.Gather(at, traced.value, places.value))
+
+
+@word
 def cast_to(x: Operand, dtype: DType | str) -> Traced:
     """The same numbers in another dtype."""
     return cast(as_traced(x), as_dtype(dtype))

@@ -52,6 +52,7 @@ address_role(
     tile.ConvertLayout,
     tile.ExpandDims,
     tile.Flip,
+    tile.Gather,
     tile.Pick,
     tile.Reshape,
     tile.Transpose,
@@ -127,6 +128,8 @@ def address_parts(op: Op) -> tuple[Value, ...]:
         return (op.offset,)
     if isinstance(op, tile.LoadTile | tile.StoreTile):
         return (*op.offsets, *op.strides)
+    if isinstance(op, tile.Gather):
+        return (op.index,)
     return ()
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from iris.interp.frame import Frame, held_by, interpretation, masking
-from iris.interp.operands import Masked, Operands, all_of, with_axes
+from iris.interp.operands import Masked, Operands, all_of, take_along, with_axes
 from iris.interp.reductions import indices
 from iris.ir import math, scalar, tile
 from iris.ir.core import Op, Value
@@ -67,6 +67,16 @@ def moved(frame: Frame, op: Op, given: Operands) -> Sequence[Any]:
     rule = interpretation[type(op)]
     counts = given.masks[0]
     return [Masked(x, *rule(frame, op, counts)) for x in given.run()]
+
+
+@masking(tile.Gather)
+def gather(frame: Frame, op: tile.Gather, given: Operands) -> Sequence[Any]:
+    """An element counts where its index does, and the element that it names."""
+    there, known = given.masks
+    given.fill(1, given.counts(1), 0)
+    (found,) = given.run()
+    named = None if there is None else take_along(there, given.data[1], 1 + op.axis)
+    return [Masked(found, with_axes(all_of([named, known]), found))]
 
 
 # Ops that combine elements.

@@ -85,5 +85,9 @@ def take_along(x: Array, places: Array, axis: int) -> Array:
     """The elements at some places along an axis; axes of size 1 are as good as full ones."""
     if x.ndim != places.ndim or x.shape[axis] == 1:
         return x
-    shape = np.broadcast_shapes(x.shape, (*places.shape[:axis], 1, *places.shape[axis + 1 :]))
-    return np.take_along_axis(np.broadcast_to(x, shape), np.broadcast_to(places, shape), axis)
+    others = np.broadcast_shapes(*[(*a.shape[:axis], 1, *a.shape[axis + 1 :]) for a in (x, places)])
+
+    def spread(a: Array) -> Array:
+        return np.broadcast_to(a, (*others[:axis], a.shape[axis], *others[axis + 1 :]))
+
+    return np.take_along_axis(spread(x), spread(places).astype(np.intp, copy=False), axis)

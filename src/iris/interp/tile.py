@@ -41,6 +41,7 @@ from iris.interp.frame import (
 )
 from iris.interp.memory import Use, View
 from iris.interp.observer import Observer
+from iris.interp.operands import take_along
 from iris.interp.order import Clocks, OrderedShadow
 from iris.interp.products import product
 from iris.interp.quick import all_of, any_of, spread
@@ -334,6 +335,16 @@ def flip(frame: Frame, op: tile.Flip, x: Array) -> Sequence[Array]:
 @interpretation(tile.Pick)
 def pick(frame: Frame, op: tile.Pick, x: Array) -> Sequence[Array]:
     return [np.take(x, min(op.index, x.shape[1 + op.axis] - 1), 1 + op.axis)]
+
+
+@interpretation(tile.Gather)
+def gather(frame: Frame, op: tile.Gather, x: Array, index: Array) -> Sequence[Array]:
+    size = element_type(op.x.type).shape[op.axis]
+    outside = (index < 0) | (index >= size)
+    if any_of(outside):
+        message = f"is outside axis {op.axis}, which has {size} elements"
+        frame.fail(op, outside, message, index=index)
+    return [take_along(x, index, 1 + op.axis)]
 
 
 @interpretation(tile.ConvertLayout, tile.Stage, tile.Unstage)

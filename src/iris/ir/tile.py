@@ -307,6 +307,32 @@ class Pick(TileOp):
         return (_without_axis(x, self.axis, x.element),)
 
 
+class Gather(TileOp):
+    """Elements by their indices along an axis: element [i, j] of a gather along axis 0 is
+    x[index[i, j], j].  An index outside the axis is a program error.
+
+    %found: tile<16x8xf32> = tile.gather 0 %x, %index
+    """
+
+    name = "tile.gather"
+    axis: int = attribute(Integer(0, MAX_RANK - 1))
+    x: Value = operand(TILES)
+    index: Value = operand(INTEGERS)
+    result: Value = result()
+
+    def infer(self) -> tuple[Type, ...]:
+        x, index = _tile(self.x), _tile(self.index)
+        _check_axis(self, x)
+        a, b = ((len(s), s[: self.axis], s[self.axis + 1 :]) for s in (x.shape, index.shape))
+        if a != b:
+            message = f"{index} and {x} differ in more than their sizes along axis {self.axis}"
+            raise self.invalid(message, at="index")
+        return (Tile(index.shape, x.element, index.layout),)
+
+    def may_speculate(self) -> bool:
+        return False  # there may be no such index
+
+
 class MaskedLoad(TileOp):
     """Elements of an array; the masked ones do not count in any op that uses them.
 
@@ -586,7 +612,7 @@ def _without_axis(x: Tile, axis: int, element: DType) -> Type:
     )
 
 
-def _check_axis(op: Flip | Pick | Reduce | Scan, x: Tile) -> None:
+def _check_axis(op: Flip | Gather | Pick | Reduce | Scan, x: Tile) -> None:
     if op.axis >= len(x.shape):
         raise op.invalid(f"{x} has no axis {op.axis}", at="axis")
 

@@ -292,6 +292,22 @@ def pick(cls: type[tile.Pick], draft: TileDraft, choices: Choices) -> None:
     draft.add(tile.Pick(axis, choices.below(shape[axis]), x))
 
 
+@make_tile(tile.Gather)
+def gather(cls: type[tile.Gather], draft: TileDraft, choices: Choices) -> None:
+    """By integers, only the lower bits of which count."""
+    x = draft.some_shaped(ALL, choices)
+    shape = list(element_type(x.type).shape)
+    axis = choices.below(len(shape))
+    dtype = choices.of((i32, *[d for d in draft.dtypes if d.is_integer]))
+    size = shape[axis]
+    others = prod(shape) // size
+    shape[axis] = choices.of((size, *[n for n in (8, 2, 32) if others * n <= MOST_ELEMENTS]))
+    type_ = Tile(tuple(shape), dtype)
+    index = draft.whole(type_, choices)
+    index = draft.put(math.And(index, draft.constant(min(size - 1, dtype.high), type_)))
+    draft.add(tile.Gather(axis, x, index))
+
+
 # Memory.
 
 

@@ -32,7 +32,10 @@ class TileDraft(KernelDraft):
     level = Level.TILE
     rules = make_tile
     deepest = 3
-    moving = (tile.Broadcast, tile.ExpandDims, tile.Flip, tile.Pick, tile.Reshape, tile.Transpose)
+    moving = (
+        *(tile.Broadcast, tile.ExpandDims, tile.Flip, tile.Gather, tile.Pick, tile.Reshape),
+        tile.Transpose,
+    )
 
     def __init__(
         self,

@@ -147,14 +147,16 @@ def combined(x_ptr, out_ptr, N: tl.constexpr):
     tl.store(out_ptr + 3 * N + at, a * b)
     tl.store(out_ptr + 4 * N, best)
     tl.store(out_ptr + 4 * N + 1, place + tl.xor_sum(at, 0) + at.reduce_or(0))
+    tl.store(out_ptr + 5 * N + at, tl.gather(x, at ^ 1, axis=0) + x.gather(N - 1 - at, 0))
 
 
 def test_functions_combine() -> None:
     x = np.array([3, 1, 4, 1, 5, 9, 2, 9], np.float32)
-    out = np.zeros((5, 8), np.float32)
+    out = np.zeros((6, 8), np.float32)
     combined[(1,)](x, out, N=8)
     sums = x[::-1].cumsum()[::-1]
     rows = [sums, sums, np.sort(x)[::-1], x * np.arange(8), [9, 5 + 0 + 7, 0, 0, 0, 0, 0, 0]]
+    rows.append(x[np.arange(8) ^ 1] + x[::-1])
     np.testing.assert_array_equal(out, rows)
 
 

@@ -50,6 +50,12 @@ def flip(x: Traced, dim: int | None = None) -> Traced:
 
 
 @word
+def gather(src: Traced, index: Traced, axis: int) -> Traced:
+    """Elements by their indices along an axis."""
+    return language.gather(src, index, axis)
+
+
+@word
 def sort(x: Traced, dim: int | None = None, descending: bool = False) -> Traced:
     """The elements in order along an axis, the last if none is given."""
     return joins_and_sorts.sort(x, -1 if dim is None else dim, descending)

@@ -20,8 +20,11 @@ _WORDS = (
     *("permute", "ravel", "reshape", "rsqrt", "sigmoid", "sin", "softmax", "sqrt"),
     *("sqrt_rn", "squeeze", "sum", "trans", "unsqueeze", "view"),
 )
-_COMBINING = ("associative_scan", "flip", "reduce", "reduce_or", "sort", "split", "xor_sum")
-_REFUSED = ("gather", "histogram")
+_COMBINING = (
+    *("associative_scan", "flip", "gather", "reduce", "reduce_or", "sort", "split"),
+    "xor_sum",
+)
+_REFUSED = ("histogram",)
 _OF_POINTERS = (
     *("load", "store", "atomic_add", "atomic_and", "atomic_cas", "atomic_max", "atomic_min"),
     *("atomic_or", "atomic_xchg", "atomic_xor", "atomic_store"),

@@ -13,7 +13,7 @@ _FLOAT8 = "Apple GPUs have no such dtype"
 
 #: Why each word is refused.
 MISSING: dict[str, str] = {
-    **dict.fromkeys(("gather", "histogram", "bitonic_merge"), _NO_OP),
+    **dict.fromkeys(("histogram", "bitonic_merge"), _NO_OP),
     "map_elementwise": "write the function of tiles itself",
     "atomic_load": "write a load with volatile=True, or atomic_add(pointer, 0)",
     "atomic_poll": "write a while loop of atomic_cas or of loads with volatile=True",

@@ -267,6 +267,20 @@ def follow_pick(op: tile.Pick, masks: Masks) -> None:
     _move_mask(op, tuple(map(picked, masks[op.x])), masks)
 
 
+@follow(tile.Gather)
+def follow_gather(op: tile.Gather, masks: Masks) -> None:
+    """Gather from the factors that have the axis; a masked index is 0."""
+    named = tuple(f for f in masks[op.x] if op.axis in f.axes)
+    mask = conjunction(masks[op.index], difference(masks[op.x], named))
+    op.set_operands((op.x, masks.select(masks[op.index], op.index, 0)))
+    if named:
+        every = tuple(range(len(shape_of(op.x))))
+        where = masks.holds(named, every, shape_of(op.x))
+        value = masks.make(tile.Gather(op.axis, where, op.index))
+        mask = conjunction(mask, (MaskFactor(value, every, origin_of(named)),))
+    masks[op.result] = mask
+
+
 # Ops that combine lanes.
 
 

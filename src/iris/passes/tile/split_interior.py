@@ -19,7 +19,16 @@ from iris.passes.pipeline import Pass
 Slack = Sum
 # What has all of a tile at once.  A stretch of a program ends there: all else goes element by
 # element, and is made twice at no cost but the text's.
-COMBINES = (tile.Dot, tile.Flip, tile.Pick, tile.Reduce, tile.Scan, tile.Stage, tile.Unstage)
+COMBINES = (
+    tile.Dot,
+    tile.Flip,
+    tile.Gather,
+    tile.Pick,
+    tile.Reduce,
+    tile.Scan,
+    tile.Stage,
+    tile.Unstage,
+)
 
 
 @dataclass(frozen=True)

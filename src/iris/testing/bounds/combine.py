@@ -56,6 +56,13 @@ def moved(frame: BoundedFrame, op: Op, results: Found, operands: Found, errors: 
     return found
 
 
+@propagation(tile.Gather)
+def gathered(frame: BoundedFrame, op: Op, results: Found, operands: Found, errors: Found) -> Found:
+    """Where an index is in doubt, any element may be named."""
+    (found,) = interpretation[tile.Gather](frame, op, errors[0], operands[1])
+    return [found if errors[1] is EXACT else np.where(errors[1] > 0, np.inf, found)]
+
+
 @propagation(tile.Update)
 def updated(frame: BoundedFrame, op: Op, results: Found, operands: Found, errors: Found) -> Found:
     return [errors[1]]

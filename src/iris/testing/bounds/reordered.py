@@ -32,6 +32,7 @@ _MOVES = (
     tile.Broadcast,
     tile.ExpandDims,
     tile.Flip,
+    tile.Gather,
     tile.Pick,
     tile.Reshape,
     tile.Transpose,
@@ -191,9 +192,9 @@ def either(
 
 
 @combination(*_MOVES)
-def moved(frame: BoundedFrame, op: Op, operands: Sequence[Any], x: Terms) -> Terms:
-    rule = interpretation[type(op)]
-    return Terms._make([*[rule(frame, op, part)[0] for part in x[:-1]], x.steps])
+def moved(frame: BoundedFrame, op: Op, operands: Sequence[Any], x: Terms, *indices: Terms) -> Terms:
+    rule, where = interpretation[type(op)], operands[1:]
+    return Terms._make([*[rule(frame, op, part, *where)[0] for part in x[:-1]], x.steps])
 
 
 @combination(tile.Reduce)

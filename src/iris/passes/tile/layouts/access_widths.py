@@ -128,6 +128,11 @@ def results_start_class(op: Op, known: Container[Value]) -> Groups:
     return [op.results]
 
 
+@layout_classes(tile.Gather)
+def gather_class(op: tile.Gather, known: Container[Value]) -> Groups:
+    return [[op.result, *[v for v in [op.index] if v in known]]]
+
+
 @layout_classes(tile.Dot)
 def dot_joins_accumulator(op: tile.Dot, known: Container[Value]) -> Groups:
     return [[op.result, *[v for v in op.operands[2:] if v in known]]]
@@ -163,7 +168,7 @@ def yield_classes(op: Yield, known: Container[Value]) -> Groups:
 @access_width(tile.ProgramId, tile.NumPrograms, tile.Extent, tile.Arange, tile.Update)
 @access_width(tile.Broadcast, tile.ExpandDims, tile.Reshape, tile.Transpose, tile.ConvertLayout)
 @access_width(tile.Dot, tile.Flip, tile.Pick, tile.Reduce, tile.Scan, tile.Print, tile.Assert)
-@access_width(tile.Atomic, tile.AtomicCas, tile.Unstage)
+@access_width(tile.Atomic, tile.AtomicCas, tile.Gather, tile.Unstage)
 def moves_nothing(op: Op, axes: Axes) -> None:
     """It moves nothing between memory and registers."""
 

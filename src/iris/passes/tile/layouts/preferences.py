@@ -190,6 +190,11 @@ def flip_layout(layouts: LayoutPreferences, op: tile.Flip) -> LinearLayout:
     return layouts.preferred_or_default(op.x)
 
 
+@preferred(tile.Gather)
+def gather_layout(layouts: LayoutPreferences, op: tile.Gather) -> LinearLayout:
+    return layouts.preferred_or_default(op.index)
+
+
 @preferred(tile.Pick)
 def pick_layout(layouts: LayoutPreferences, op: tile.Pick) -> LinearLayout | None:
     return reduce_axis(_picked_layout(layouts, op), op.axis).result
@@ -229,6 +234,7 @@ def result_layout(layouts: LayoutPreferences, op: Op) -> Sequence[LinearLayout |
 
 @operand_layouts(
     tile.ExpandDims,
+    tile.Gather,
     tile.Reshape,
     tile.Transpose,
     tile.ConvertLayout,
