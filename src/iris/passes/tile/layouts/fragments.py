@@ -199,9 +199,10 @@ def for_target(arrangement: Arrangement, op: tile.Dot, target: Target) -> Arrang
 
 def is_of_tensors(op: tile.Dot, target: Target) -> bool:
     """Whether the hardware can multiply the operands of a product as tensors."""
+    if not (is_of_fragments(op, target) and matrices_of(op, target).tensors):
+        return False
     (rows, depth), (_, columns) = (tile.matrix_type(v).shape for v in (op.a, op.b))
-    fits = rows >= TENSOR_BLOCK[0] and columns >= TENSOR_BLOCK[1] and depth >= 2 * FRAGMENT_SIZE
-    return is_of_fragments(op, target) and fits and matrices_of(op, target).tensors
+    return rows >= TENSOR_BLOCK[0] and columns >= TENSOR_BLOCK[1] and depth >= 2 * FRAGMENT_SIZE
 
 
 def blocks_of_tensors(op: tile.Dot, simdgroups: int, target: Target) -> Arrangement | None:
