@@ -238,6 +238,7 @@ func metal @threads simdgroups=4, fast_math=true(%X: ptr<f32, noalias, aligned>,
   %2: regs<4xi32> = metal.splat %lane
   %3: regs<2xf32> = metal.take [0, 2] %x
   %4: f32 = metal.take [1] %x
+  %changed: regs<4xf32> = metal.insert %x, %lane, %4
   %5: regs<7xf32> = metal.join %3, %x, %4
   %6: f32 = metal.shuffle %4, %lane
   %7: f32 = metal.broadcast 31 %6

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from iris.frontend import values
+from iris.frontend import vocabulary
 from iris.ir.types import DType
 from iris.testing import tile_functions
 from iris.testing.choices import Choices
@@ -53,7 +53,7 @@ def test_a_wrong_rule_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def first(a: DType, b: DType) -> DType:
         return a
 
-    monkeypatch.setattr(values, "promote", first)
+    monkeypatch.setattr(vocabulary, "promote", first)
     with pytest.raises(AssertionError, match="def drawn"):
         for kernel in drawn(40):
             kernel.check()

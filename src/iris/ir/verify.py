@@ -366,6 +366,8 @@ class _Surroundings(Printer):
     def usual(self, value: Value) -> str | None:
         # An op that is broken may fail to suggest a name.
         if value.op is not None:
+            if not _fits(value.op):
+                return None
             try:
                 verify_header(value.op)
             except VerifyError:
