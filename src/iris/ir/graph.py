@@ -452,9 +452,9 @@ class Launch(GraphOp):
         return tuple([v for kernel in self.kernels for v in kernel.written])
 
     def check(self) -> None:
-        kernels = self.kernels
-        if not all(_ends(region) for region in (self.body, *[k.body for k in kernels])):
+        if not (_is_whole(self) and all(_is_whole(op) for op in self.kernels)):
             return  # it is being built, or a region is found to be wrong
+        kernels = self.kernels
         for op in self.body:
             if not isinstance(op, Kernel) and not op.terminator:
                 raise self.invalid(f"it has kernels only, not {op.name}")
@@ -504,8 +504,17 @@ def storage_root(value: Value) -> Value:
     return value
 
 
-def _ends(region: Region) -> bool:
-    return region.last is not None and region.last.terminator
+def _is_whole(op: Op) -> bool:
+    """Whether an op has a region whose ops know their places, and which ends as it should."""
+    if len(op.regions) != 1:
+        return False
+    (region,) = op.regions
+    previous = None
+    for inner in region:
+        if inner.parent is not region or inner.previous is not previous:
+            return False
+        previous = inner
+    return previous is not None and previous.terminator and region.last is previous
 
 
 def accumulated(element: DType) -> DType:
