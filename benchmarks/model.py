@@ -31,7 +31,7 @@ from iris.testing import do_bench
 
 SCHEDULES = 12  # of a kernel
 MOST_DRAWN = 60  # to find as many: some are illegal, or do not fit
-# By family the rows of `gpu.py`, each with sizes that are not among those of that.
+# The rows of `gpu.py` by family, with sizes that `gpu.py` does not time.
 FAMILIES: dict[str, list[tuple[str, list[tuple[int, ...]]]]] = {
     "elementwise": [("add", [(1 << 24,), (5_000_000,)]), ("gelu", [(3_000_000,), (1 << 23,)])],
     "softmax": [("softmax", [(6000, 1000), (3000, 6000), (1000, 20000)])],

@@ -34,7 +34,7 @@ def add(rng: np.random.Generator) -> float:
 
 @triton.jit
 def softmax_kernel(x_ptr, out_ptr, row_stride, rows, cols, BLOCK: tl.constexpr):
-    """Each program takes every so many rows."""
+    """Of n programs, program i takes the rows i, i + n, i + 2n and so on."""
     at = tl.arange(0, BLOCK)
     for row in tl.range(tl.program_id(0), rows, tl.num_programs(0), num_stages=2):
         x = tl.load(x_ptr + row * row_stride + at, mask=at < cols, other=-float("inf"))
@@ -149,7 +149,7 @@ def norm_backward_kernel(
     grad_ptr, x_ptr, w_ptr, mean_ptr, scale_ptr, dx_ptr, dw_ptr, db_ptr, rows, n,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Each program takes every so many rows; programs add their sums of columns by atomics."""
+    """Of n programs, program i takes the rows i, i + n and so on, and adds its sums by atomics."""
     at = tl.arange(0, BLOCK)
     inside = at < n
     w = tl.load(w_ptr + at, mask=inside, other=0.0)

@@ -188,6 +188,13 @@ def test_mistakes_are_told(wrong: str) -> None:
         make(library())
 
 
+def test_without_a_device_of_metal_softmetal_runs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("IRIS_DEVICE", "interp")
+    found = iris.metal.library(TEXT)
+    assert found.device.name == "softmetal"
+    assert repr(found) == f"a Metal library of {', '.join(found.names)}"
+
+
 def test_devices_of_others_are_refused() -> None:
     with pytest.raises(ArgumentError, match="'interp' runs no Metal text"):
         iris.metal.library(TEXT, device="interp")

@@ -107,7 +107,8 @@ def usual_simdgroups(schedule: KernelSchedule, target: Target) -> int:
     # Indices have four bytes.
     tiles = [schedule.lanes_along(axes) * max(4, r.element.bytes) for r, axes in along.items()]
     largest = max(tiles, default=0)
-    count, of_core = simdgroups_for(largest, target), -(-schedule.programs // target.cores)
+    count = simdgroups_for(largest, target)
+    of_core = max(1, -(-schedule.programs // target.cores))
     if any(schedule.is_looped(axis) for axis in elements.axes):
         most = min(SIMDGROUPS_OF_CORE // of_core, largest // (SIMDGROUP_WIDTH * VECTOR_BYTES))
         while 2 * count <= most:
