@@ -402,6 +402,17 @@ def chain_that_stops(get, put, n):
     put(1, d["calls"])
 
 
+def chain_of_what_a_loop_carries(get, put, n):
+    start, k, held = n * 1, n * 2, [0, 0]
+    x = start
+    while k > 0:
+        held[0] = 1 if k == 3 or -2 < x < 6 else n
+        held[1] = 1 if k == 3 or (_y := x + k) > 4 else n
+        x = start
+        k -= 1
+    put(0, held[0] * 2 + held[1])
+
+
 def variable_of_a_lambda(get, put, n):
     x = 1.0
 
@@ -421,6 +432,7 @@ WORKING = [
     window_of_the_last,
     value_of_a_later_part,
     chain_that_stops,
+    chain_of_what_a_loop_carries,
     variable_of_a_lambda,
     counter_in_a_dict,
     item_of_a_list,

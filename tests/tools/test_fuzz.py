@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
+from hypothesis import strategies as st
 
 from iris.ir import Module
 from iris.ir.math import Sub
@@ -42,6 +44,19 @@ def campaign(property: Property, folder: Path, batches: int = 3) -> Campaign:
     made = Campaign([property], folder)
     made.run(one_thread, workers=1, examples=batches * BATCH)
     return made
+
+
+def small(numbers: Sequence[list[int]], seconds: float) -> None:
+    for each in numbers:
+        if sum(each) > 9:
+            raise ValueError("too much")
+
+
+def test_python_that_fails_is_reduced_and_shown(tmp_path: Path) -> None:
+    lists = partial(st.lists, st.integers(0, 20))
+    found = campaign(Property("sums", "python", lists, small), tmp_path)
+    (path,) = found.paths
+    assert path.read_text().endswith("ValueError: too much\n\n[10]\n")
 
 
 def test_what_is_found_is_written_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

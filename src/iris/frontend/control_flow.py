@@ -368,16 +368,15 @@ class _Rewriter(ast.NodeTransformer):
             self.generic_visit(node)
             return _known_compared(node)
         self._parts(node)
-        # a < f() < b calls f once: all_of(lambda: a < (t := f()), lambda: t < b).
-        parts: list[ast.expr] = []
-        left = node.left
+        # a < f() < b calls f once: chained(a, lambda x: (y := f(), x < y), lambda x: ...).
+        links: list[ast.expr] = []
         for op, right in zip(node.ops, node.comparators, strict=True):
-            last = right is node.comparators[-1]
-            name = self._new("compared")
-            taken = right if last else self._binding(name, right)
-            parts.append(_lambda(_known_compared(ast.Compare(left, [op], [taken]))))
-            left = _name(name)
-        return _located(node, _runtime("all_of", parts))
+            left, name = self._new("left"), self._new("right")
+            taken = ast.NamedExpr(target=ast.Name(id=name, ctx=ast.Store()), value=right)
+            holds = _known_compared(ast.Compare(_name(left), [op], [_name(name)]))
+            both = ast.Tuple(elts=[taken, holds], ctx=ast.Load())
+            links.append(_located(right, _lambda(both, left)))
+        return _located(node, _runtime("chained", [node.left, *links]))
 
     def visit_Match(self, node: ast.Match) -> ast.Match:
         self.generic_visit(node)
@@ -491,8 +490,8 @@ def _arguments(taken: list[ast.arg]) -> ast.arguments:
     return ast.arguments(posonlyargs=[], args=taken, kwonlyargs=[], kw_defaults=[], defaults=[])
 
 
-def _lambda(body: ast.expr) -> ast.Lambda:
-    return ast.Lambda(args=_arguments([]), body=body)
+def _lambda(body: ast.expr, *names: str) -> ast.Lambda:
+    return ast.Lambda(args=_arguments([ast.arg(arg=n) for n in names]), body=body)
 
 
 def _do(expression: ast.expr) -> ast.stmt:

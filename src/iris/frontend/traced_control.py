@@ -86,6 +86,7 @@ __all__ = [
     "assign",
     "bind",
     "called",
+    "chained",
     "changed",
     "choice",
     "known",
@@ -547,7 +548,7 @@ class _Branches:
                     continue
                 both[sides.index(False)] = dict.fromkeys(both[sides.index(True)], UNNEEDED)
             first, second = both
-            if isinstance(watched.object, CellType) and not (first and second):
+            if isinstance(watched.object, CellType) and not (_is_set(first) and _is_set(second)):
                 why = "has a value on only one side of a traced condition; give it one before"
                 missing = Unchanged(Missing(watched.path, why))
                 objects.append((watched, dict.fromkeys([*first, *second], missing)))
@@ -570,6 +571,11 @@ class _Branches:
         for watched, held in objects:
             watched.hold({place: tree.build(results) for place, tree in held.items()})
         return built
+
+
+def _is_set(cell: Mapping[Place, object]) -> bool:
+    """Whether a variable that functions share has a value."""
+    return bool(cell) and not any(isinstance(value, Missing) for value in cell.values())
 
 
 class IfStatement:
@@ -675,6 +681,14 @@ def all_of(*parts: Callable[[], object]) -> object:
 def any_of(*parts: Callable[[], object]) -> object:
     """`a or b`, where b runs only if a does not hold."""
     return _short_circuit(parts, stop=True)
+
+
+def chained(left: object, *links: Callable[[object], tuple[object, object]]) -> object:
+    """`a < b < c`: each link takes the operand on its left, and gives the one on its right with
+    whether it holds."""
+    link, *rest = links
+    right, holds = link(left)
+    return all_of(lambda: holds, lambda: chained(right, *rest)) if rest else holds
 
 
 def _short_circuit(parts: Sequence[Callable[[], object]], *, stop: bool) -> object:

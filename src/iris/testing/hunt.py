@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
@@ -78,12 +78,14 @@ def hunt(
     batch = _Batch(property, examples, time.monotonic() + seconds, watched, at_once)
     start = time.monotonic()
     error = batch.run(seed)
-    find, is_known = None, False
+    find, is_known, shown = None, False, ""
     if error is not None:
         is_known = _cause(property, error) in known
-        if known and not is_known:
+        if property.level == "python" and not is_known:
+            error, shown = batch.smallest(seed, error, reduced)
+        elif known and not is_known:
             error = batch.reduced(error, reduced)
-        find = _find(property, error)
+        find = _find(property, error, shown)
     took = time.monotonic() - start
     ops, rules, sought = frozenset(batch.ops), frozenset(batch.rules), batch.checked - start
     return Hunted(batch.done, took, ops, rules, find, is_known, sought)
@@ -98,6 +100,12 @@ class _Batch:
         self.examples = examples
         self.end = end
         self.at_once = reduced  # seconds to reduce what fails, before its cause is looked at
+        self.drawing = settings(
+            max_examples=10 * examples,  # of which some are filtered out
+            database=None,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+        )
         self.done = 0
         self.checked = time.monotonic()  # when the property was last asked
         self.drawn: list[Any] = []
@@ -108,13 +116,7 @@ class _Batch:
         """Draws and checks; the error that came of it."""
 
         @seeded(seed)
-        @settings(
-            max_examples=10 * self.examples,  # of which some are filtered out
-            phases=[Phase.generate],
-            database=None,
-            deadline=None,
-            suppress_health_check=list(HealthCheck),
-        )
+        @settings(self.drawing, phases=[Phase.generate])
         @given(self.property.draw())
         def one(example: Any) -> None:
             if self.done == self.examples or time.monotonic() > self.end:
@@ -156,6 +158,29 @@ class _Batch:
             return found
         return error  # it does not fail each time
 
+    def smallest(self, seed: int, error: Exception, seconds: float) -> tuple[Exception, str]:
+        """The smallest Python that Hypothesis makes of what failed, and its error."""
+        cause, end = _cause(self.property, error), time.monotonic() + seconds
+        found = error, self.drawn[-1] if self.drawn else None
+
+        @seeded(seed)
+        @settings(self.drawing, phases=[Phase.generate, Phase.shrink])
+        @given(self.property.draw())
+        def one(example: Any) -> None:
+            nonlocal found
+            if time.monotonic() > end:
+                return
+            try:
+                self.property.holds([example], 0.0)
+            except Exception as wrong:
+                if _cause(self.property, wrong) == cause:
+                    found = wrong, example
+                    raise
+
+        with suppress(Exception):  # what is wrong, or that it stops being so at the end
+            one()
+        return found[0], repr(found[1])
+
 
 def _ops(example: Any) -> Iterator[str]:
     """The names of the ops of the programs that there are in an example."""
@@ -196,11 +221,11 @@ def _cause(property: Property, error: Exception) -> str:
     return f"{part or property.part or property.name} {type(wrong).__name__}"
 
 
-def _find(property: Property, error: Exception) -> Find:
+def _find(property: Property, error: Exception, shown: str) -> Find:
     fault = error.fault if isinstance(error, Failure) else None
     message = (
         str(error) if isinstance(error, AssertionError) else f"{type(error).__name__}: {error}"
     )
     if fault is None:
-        return Find(_cause(property, error), message)
+        return Find(_cause(property, error), f"{message}\n\n{shown}".rstrip())
     return Find(_cause(property, error), message, str(fault.program), str(fault.pipeline))

@@ -694,6 +694,9 @@ class Kernel:
         drawn[1](self.data, self.flat, out, **self.sizes, CONST=self.sizes["FLAG"], device=device)
         return out
 
+    def __repr__(self) -> str:
+        return f"{dict(self.sizes)}\n{self.text('loop')}"
+
     def check(self, *, device: str | None = None) -> None:
         """Assert that the kernel stores in every spelling what NumPy says.
 

@@ -574,6 +574,10 @@ class Kernel:
 
     # Running.
 
+    def __repr__(self) -> str:
+        how = ", ".join(f"{name}={value}" for name, value in self.how.items())
+        return f"X = {self.data.tolist()}; n = {self.n}; {how}\n{self.text}"
+
     @property
     def text(self) -> str:
         lines = [

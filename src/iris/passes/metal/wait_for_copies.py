@@ -136,8 +136,9 @@ class _Waits:
         early = {p.memory for op in body[: barriers[0]] for p in _touched(op.walk())}
         if early or _is_touched_later(loop.body, copied):
             return None
+        met = touched | copied  # of two copies to one place either may be the last
         return min(
-            next((n for n, name in enumerate(names, 1) if name in touched), len(names))
+            next((n for n, name in enumerate(names, 1) if name in met), len(names))
             for names in (self.memories.later(memory, loop) for memory in copied)
         )
 
