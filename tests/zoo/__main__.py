@@ -7,27 +7,22 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import pickle
 import re
-import subprocess
 import sys
 import tempfile
 import zlib
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from iris.compiler.autotune import Chooser
 from iris.compiler.triton_kernel import TritonKernel
 from iris.errors import IrisError
-from iris.ir.types import DType
 from zoo import kernels, stand_in
+from zoo.judged import held_against_triton, plain
 from zoo.signatures import arguments_of
-
-TESTS = Path(__file__).parent.parent
 
 
 def why_not(kernel: TritonKernel | Chooser) -> str:
@@ -57,33 +52,12 @@ def run(path: str, kernel: TritonKernel | Chooser, folder: Path) -> str:
     except IrisError as error:
         return error.message.partition("\n")[0]
     case = {
-        "arguments": {n: _plain(v) for n, v in arguments.items()},
+        "arguments": {n: plain(v) for n, v in arguments.items()},
         "constants": kernel.base.function.constants,
         "results": {n: v for n, v in passed.items() if isinstance(v, np.ndarray)},
     }
     (folder / f"{path}.pickle").write_bytes(pickle.dumps(case))
     return ""
-
-
-_LONG = {"f32": "float32", "f16": "float16", "bf16": "bfloat16", "i32": "int32", "i64": "int64"}
-
-
-def _plain(value: Any) -> Any:
-    """A value that a process without Iris can read."""
-    if isinstance(value, DType):
-        return f"tl.{_LONG[value.name]}"
-    kind = next((k for k in (bool, int, float, str) if isinstance(value, k)), None)
-    return value if kind is None else kind(value)
-
-
-def held_against_triton(folder: Path, at: str, triton: str) -> dict[str, str]:
-    """What Triton's interpreter says of each case in a folder."""
-    paths = [triton, str(Path(triton).parent / "numpy"), str(TESTS)]
-    command = [sys.executable, "-m", "zoo.oracle", "--at", at, str(folder)]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "TRITON_INTERPRET": "1"}
-    subprocess.run(command, env=environment, check=True)
-    verdicts: dict[str, str] = json.loads((folder / "verdicts.json").read_text())
-    return verdicts
 
 
 def main() -> None:

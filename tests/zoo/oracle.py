@@ -59,6 +59,29 @@ class Tensor:
 
 def compare(path: str, case: dict[str, Any]) -> str:
     """What Triton says of a result: that it is equal, or why not."""
+    arrays = {n: v.copy() for n, v in case["arguments"].items() if isinstance(v, np.ndarray)}
+    try:
+        with np.errstate(all="ignore"):
+            run(path, case, arrays)
+    except BaseException as error:  # noqa: BLE001 - the verdict names it
+        return f"Triton refuses it: {str(error).partition(chr(10))[0][:100]}"
+    wrong = [n for n, got in case["results"].items() if not are_equal(got, arrays[n])]
+    changed = [n for n, v in arrays.items() if not np.array_equal(v, case["arguments"][n], True)]
+    if wrong:
+        return f"differs: {', '.join(wrong)}"
+    return "equal" if changed else "its first program writes nothing"
+
+
+def are_equal(got: np.ndarray, expected: np.ndarray) -> bool:
+    """Whether results are equal, or within what another order of sums makes of floats."""
+    if got.dtype.kind != "f":
+        return np.array_equal(got, expected)
+    size = np.abs(expected[np.isfinite(expected)], dtype=np.float64).max(initial=1e-6)
+    return np.allclose(got, expected, rtol=2e-4, atol=2e-5 * size, equal_nan=True)
+
+
+def run(path: str, case: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+    """Run a kernel on Triton's interpreter, in place."""
     import triton.language as tl
     from triton.runtime.interpreter import InterpretedFunction
 
@@ -66,7 +89,6 @@ def compare(path: str, case: dict[str, Any]) -> str:
     kernel = getattr(importlib.import_module(module), name)
     while not isinstance(kernel, InterpretedFunction):
         kernel = kernel.fn
-    arrays = {n: v.copy() for n, v in case["arguments"].items() if isinstance(v, np.ndarray)}
     passed = {}
     for argument, value in case["arguments"].items():
         if argument in arrays:
@@ -76,25 +98,7 @@ def compare(path: str, case: dict[str, Any]) -> str:
         elif isinstance(value, str) and value.startswith("tl."):
             value = getattr(tl, value.removeprefix("tl."))
         passed[argument] = value
-    try:
-        with np.errstate(all="ignore"):
-            kernel[(1, 1, 1)](**passed)
-    except BaseException as error:  # noqa: BLE001 - the verdict names it
-        return f"Triton refuses it: {str(error).partition(chr(10))[0][:100]}"
-    wrong = []
-    for argument, got in case["results"].items():
-        expected = arrays[argument]
-        if got.dtype.kind != "f":
-            if not np.array_equal(got, expected):
-                wrong.append(argument)
-            continue
-        size = np.abs(expected[np.isfinite(expected)], dtype=np.float64).max(initial=1e-6)
-        if not np.allclose(got, expected, rtol=2e-4, atol=2e-5 * size, equal_nan=True):
-            wrong.append(argument)
-    changed = [n for n, v in arrays.items() if not np.array_equal(v, case["arguments"][n], True)]
-    if wrong:
-        return f"differs: {', '.join(wrong)}"
-    return "equal" if changed else "its first program writes nothing"
+    kernel[case.get("grid", (1, 1, 1))](**passed)
 
 
 def _scalar(value: float) -> Any:
