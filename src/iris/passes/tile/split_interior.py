@@ -136,6 +136,8 @@ class _Stretch:
         """Along which axes a block may leave its array, as can be told before the stretch."""
         axes = []
         for axis, size in enumerate(_shape(op)):
+            if not self.in_loop and _is_wide(op, axis, self.axes):
+                continue
             slack = _slack(op.offsets[axis], size, op.bounds[axis], self.sums)
             if slack is None or _is_implied(slack, []):
                 continue
@@ -294,16 +296,19 @@ def _is_implied(slack: Slack, facts: list[Slack]) -> bool:
     return any(rest.keys() <= {()} and rest.get((), 0) >= 0 for rest in left)
 
 
+def _is_wide(op: tile.LoadTile | tile.StoreTile, axis: int, axes: Axes) -> bool:
+    """Whether no more of a block could be accessed at once along an axis."""
+    if order(op, axes)[0] != axis:
+        return True
+    block = op.value if isinstance(op, tile.StoreTile) else op.result
+    most = min(_shape(op)[axis], VECTOR_BYTES // block.type.element.bytes)
+    return vector(op, axis, axes) >= most
+
+
 def _would_widen(op: tile.LoadTile | tile.StoreTile, axis: int, axes: Axes) -> bool:
     """Whether more of a block could be accessed at once if it were known to be inside along an
     axis."""
-    if order(op, axes)[0] != axis:
-        return False
-    block = op.value if isinstance(op, tile.StoreTile) else op.result
-    width = block.type.element.bytes
     now = vector(op, axis, axes)
-    if now >= min(_shape(op)[axis], VECTOR_BYTES // width):
-        return False
     bounds = tuple(op.offsets[a] if a == axis else v for a, v in enumerate(op.bounds))
     relaxed = op.clone({})
     relaxed.set_operands((*op.operands[: -len(bounds)], *bounds))
