@@ -377,7 +377,7 @@ class Update(TileOp):
 
 
 class TileAccess(TileOp):
-    """The base of what loads or stores a block: a tile of an array, from an offset on."""
+    """The base of ops that load or store a block: a tile of an array, from an offset on."""
 
     base: Value = operand(POINTER)
     limit: Value | None = optional(INTEGER)
