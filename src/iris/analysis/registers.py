@@ -42,8 +42,7 @@ class Pressure:
     def _region(self, region: Region) -> None:
         """Walk a region from its end, after which `live` is needed, to its start."""
         for op in reversed(region):
-            if op.results:
-                self._add(op.results)
+            self._add(op.results)
             self.at[op] = self.now
             if self.now > self.most:
                 self.most, self.peak = self.now, tuple(self.live)
@@ -74,14 +73,13 @@ class Pressure:
         self.now = sum([self.sizes[value] for value in needed])
 
     def _add(self, values: Iterable[Value]) -> None:
-        live, sizes = self.live, self.sizes
+        live = self.live
         for value in values:
             if value not in live:
                 live.add(value)
-                size = sizes.get(value)
-                if size is None:
-                    size = sizes[value] = 0 if self._is_part_of_live(value) else self.size(value)
-                self.now += size
+                if value not in self.sizes:
+                    self.sizes[value] = 0 if self._is_part_of_live(value) else self.size(value)
+                self.now += self.sizes[value]
 
     def _is_part_of_live(self, value: Value) -> bool:
         """Whether elements were taken from an array that is read after them, so that they have no
