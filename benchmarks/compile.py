@@ -34,8 +34,9 @@ import iris
 import report
 from iris.codegen.emitter import emit
 from iris.compiler import arguments
-from iris.compiler.compilation import METAL_PIPELINE, entry_of
+from iris.compiler.compilation import entry_of
 from iris.compiler.dumps import Dump
+from iris.compiler.pipelines import METAL_PIPELINE
 from iris.frontend.function import TileFunction
 from iris.ir.types import Type
 from iris.passes import run

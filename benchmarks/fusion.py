@@ -26,9 +26,10 @@ import numpy.typing as npt
 import report
 from compile import Caches
 from iris.codegen.emitter import emit
-from iris.compiler.compilation import GRAPH_PIPELINE, entry_of
+from iris.compiler.compilation import entry_of
 from iris.compiler.graph_program import GraphProgram
 from iris.compiler.jit import jit
+from iris.compiler.pipelines import GRAPH_PIPELINE
 from iris.frontend.arrays import ArrayFunction
 from iris.ir.core import Level
 from iris.passes import run

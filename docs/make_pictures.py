@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import mean
 from textwrap import wrap
 
-from iris.compiler.compilation import GRAPH_PIPELINE, METAL_PIPELINE
+from iris.compiler.pipelines import GRAPH_PIPELINE, METAL_PIPELINE
 from iris.ir.core import OPS, Level
 
 FOLDER = Path(__file__).parent / "pictures"

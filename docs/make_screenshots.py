@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from iris.compiler.compilation import METAL_PIPELINE
+from iris.compiler.pipelines import METAL_PIPELINE
 from iris.ir import parse, to_text
 from iris.passes import Pipeline, run
 from iris.tools import cli

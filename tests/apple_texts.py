@@ -21,8 +21,9 @@ from hypothesis import strategies as st
 
 from iris.codegen import emit
 from iris.codegen.source import Source
-from iris.compiler.compilation import METAL_PIPELINE, entry_of
+from iris.compiler.compilation import entry_of
 from iris.compiler.metallib import METAL, compile_text
+from iris.compiler.pipelines import METAL_PIPELINE
 from iris.errors import DeviceError, OutOfResources
 from iris.ir import Level, parse
 from iris.passes import run

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from iris.compiler.compilation import GRAPH_PIPELINE, entry_of
+from iris.compiler.compilation import entry_of
 from iris.compiler.graph_kernels import GraphKernel, compile_all
 from iris.compiler.graph_program import GraphProgram
+from iris.compiler.pipelines import GRAPH_PIPELINE
 from iris.interp import graph as graph_interpreter
 from iris.interp.memory import memory_dtype
 from iris.ir import parse, verify

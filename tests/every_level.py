@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from iris.compiler.compilation import METAL_PIPELINE, TILE_PIPELINE
+from iris.compiler.pipelines import METAL_PIPELINE, TILE_PIPELINE
 from iris.errors import OutOfResources
 from iris.ir import metal, to_text, verify
 from iris.ir.control import Func

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.strategies import SearchStrategy
 
 from iris.codegen import emit
-from iris.compiler.compilation import Options
+from iris.compiler.options import Options
 from iris.errors import OutOfResources
 from iris.ir import math, parse, tile
 from iris.ir.control import For

@@ -16,7 +16,7 @@ import pytest
 
 import iris
 from iris import nn
-from iris.compiler.compilation import GRAPH_PIPELINE, METAL_PIPELINE
+from iris.compiler.pipelines import GRAPH_PIPELINE, METAL_PIPELINE
 from iris.frontend.arrays.protocol import FUNCTIONS, UFUNCS
 from iris.ir import parse
 from iris.runtime.softmetal import Softmetal

@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from iris.compiler.arguments import strided
 from iris.compiler.asarray import asarray
-from iris.compiler.compilation import Compilation
 from iris.compiler.kernel import Kernel, kernel
-from iris.compiler.profile import profile
 from iris.frontend.combining import associative_scan, reduce
 from iris.frontend.elementary import (
     acos,
@@ -121,9 +119,11 @@ if TYPE_CHECKING:
     from iris.compiler.array_compilation import ArrayCompilation
     from iris.compiler.autotune import autotune, heuristics
     from iris.compiler.candidates import Config
+    from iris.compiler.compilation import Compilation
     from iris.compiler.jit import Jit, jit
     from iris.compiler.launch_recording import record
     from iris.compiler.metallib import build
+    from iris.compiler.profile import profile
     from iris.compiler.saved_kernel import load_kernel
 
 __all__ = [
@@ -269,6 +269,7 @@ _MODULES = ("api", "cuda", "metal", "nn", "ops")
 # What not every program needs is opened when it is first asked for.
 _LATER = {
     "ArrayCompilation": "iris.compiler.array_compilation",
+    "Compilation": "iris.compiler.compilation",
     "Config": "iris.compiler.candidates",
     "Jit": "iris.compiler.jit",
     "autotune": "iris.compiler.autotune",
@@ -277,6 +278,7 @@ _LATER = {
     "record": "iris.compiler.launch_recording",
     "build": "iris.compiler.metallib",
     "load_kernel": "iris.compiler.saved_kernel",
+    "profile": "iris.compiler.profile",
 }
 
 

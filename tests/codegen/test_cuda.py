@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from iris.codegen import emit
 from iris.codegen.languages.cuda import CUDA
 from iris.codegen.source import Source
-from iris.compiler.compilation import METAL_PIPELINE, entry_of
+from iris.compiler.compilation import entry_of
+from iris.compiler.pipelines import METAL_PIPELINE
 from iris.errors import OutOfResources
 from iris.ir import parse
 from iris.ir.control import Func

@@ -17,8 +17,8 @@ import pytest
 
 import iris
 from iris.compiler import dumps
-from iris.compiler.compilation import METAL_PIPELINE
 from iris.compiler.dumps import Dump
+from iris.compiler.pipelines import METAL_PIPELINE
 from iris.errors import FileError, PassError
 from iris.ir import parse, to_text
 from iris.ir.core import Location

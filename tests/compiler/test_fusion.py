@@ -13,8 +13,8 @@ import pytest
 
 import iris
 from iris import nn
-from iris.compiler.compilation import GRAPH_PIPELINE
 from iris.compiler.jit import Jit
+from iris.compiler.pipelines import GRAPH_PIPELINE
 from iris.errors import PipelineError
 from iris.ir import metal, parse
 from iris.ir.control import For

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import iris
-from iris.compiler.compilation import METAL_PIPELINE, PIPELINES
+from iris.compiler.pipelines import METAL_PIPELINE, PIPELINES
 from iris.errors import (
     ArgumentError,
     IrisError,

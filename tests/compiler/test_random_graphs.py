@@ -10,9 +10,9 @@ from hypothesis.strategies import one_of
 
 from array_graphs import check_kernels, fused
 from every_level import EveryLevel
-from iris.compiler.compilation import GRAPH_PIPELINE
 from iris.compiler.graph_kernels import compile_all
 from iris.compiler.graph_program import BufferAssignment
+from iris.compiler.pipelines import GRAPH_PIPELINE
 from iris.runtime.interpreters import Interpreter
 from iris.testing import fuses, preserves, programs
 from iris.tools.replay import Program

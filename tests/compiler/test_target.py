@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import iris
-from iris.compiler.compilation import Options, target_of
+from iris.compiler.compilation import target_of
+from iris.compiler.options import Options
 from iris.errors import SettingError
 from iris.ir import Level
 from iris.runtime.devices import select

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
 import iris
-from iris.compiler.compilation import METAL_PIPELINE
+from iris.compiler.pipelines import METAL_PIPELINE
 from iris.cost.estimate import count, estimate
 from iris.cost.sample import Sizes
 from iris.passes import run as run_passes

@@ -10,7 +10,8 @@ import pytest
 
 from array_graphs import check_kernels, fused, meaning
 from iris.codegen.emitter import emit
-from iris.compiler.compilation import METAL_PIPELINE, entry_of
+from iris.compiler.compilation import entry_of
+from iris.compiler.pipelines import METAL_PIPELINE
 from iris.cost.estimate import count
 from iris.cost.sample import Sizes
 from iris.errors import DeclarationError

@@ -17,7 +17,7 @@ import wild
 from iris.codegen import emit
 from iris.codegen.source import Source
 from iris.compiler.arguments import place
-from iris.compiler.compilation import METAL_PIPELINE
+from iris.compiler.pipelines import METAL_PIPELINE
 from iris.errors import DeviceError, OutOfResources
 from iris.ir import tile
 from iris.ir.control import Func

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from iris.compiler.compilation import TILE_PIPELINE
+from iris.compiler.pipelines import TILE_PIPELINE
 from iris.passes import Pipeline, run
 from iris.passes.tile.skip_neutral import SkipNeutral
 from iris.testing import bands

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from iris.compiler.compilation import GRAPH_PIPELINE, TILE_PIPELINE
+from iris.compiler.pipelines import GRAPH_PIPELINE, TILE_PIPELINE
 from iris.ir import Level
 from iris.testing import (
     agree,

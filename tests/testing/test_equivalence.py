@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
-from iris.compiler.compilation import METAL_PIPELINE
+from iris.compiler.pipelines import METAL_PIPELINE
 from iris.errors import ArgumentError
 from iris.ir import Module, math, parse, tile
 from iris.ir.control import Func

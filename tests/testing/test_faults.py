@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from iris.compiler.compilation import METAL_PIPELINE
+from iris.compiler.pipelines import METAL_PIPELINE
 from iris.errors import RaceError
 from iris.ir import Level, Module, Op, graph, math, metal, tile
 from iris.ir.control import While

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis.strategies import SearchStrategy
 
-from iris.compiler.compilation import METAL_PIPELINE
+from iris.compiler.pipelines import METAL_PIPELINE
 from iris.ir import metal, tile
 from iris.ir.attributes import OneOf
 from iris.ir.core import OPS, Op

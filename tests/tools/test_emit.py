@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 import iris
-from iris.compiler.compilation import GRAPH_PIPELINE, METAL_PIPELINE, entry_of
+from iris.compiler.compilation import entry_of
 from iris.compiler.graph_kernels import kernels_of
+from iris.compiler.pipelines import GRAPH_PIPELINE, METAL_PIPELINE
 from iris.ir import parse
 from iris.passes import run
 from iris.tools.cli import main

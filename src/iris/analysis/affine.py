@@ -29,6 +29,10 @@ def plus(a: Sum, b: Sum, times: int = 1) -> Sum:
     return total
 
 
+def as_sum(number: int) -> Sum:
+    return {(): number} if number else {}
+
+
 def times(a: Sum, factor: int) -> Sum:
     return {product: count * factor for product, count in a.items()} if factor else {}
 
@@ -86,12 +90,12 @@ summed = Facet("sum")
 
 @summed(Constant)
 def constant(op: Constant, sums: Sums) -> Affine:
-    return {None: plus({}, {(): int(op.value)})}
+    return {None: as_sum(int(op.value))}
 
 
 @summed(tile.Arange)
 def arange(op: tile.Arange, sums: Sums) -> Affine:
-    return {0: {(): 1}, None: plus({}, {(): op.start})}
+    return {0: {(): 1}, None: as_sum(op.start)}
 
 
 @summed(math.Add)

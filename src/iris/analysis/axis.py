@@ -474,13 +474,13 @@ def widest(op: tile.Load | tile.Store, axis: int, axes: Axes) -> int:
     return min(along.contiguity, along.divisibility, masked, _most(op.base))
 
 
-@_widest(tile.LoadTile, tile.StoreTile)
-def widest_of_block(op: tile.LoadTile | tile.StoreTile, axis: int, axes: Axes) -> int:
+@_widest(tile.TileAccess)
+def widest_of_block(op: tile.TileAccess, axis: int, axes: Axes) -> int:
     """As many as divide all that is added to an index along an axis of stride 1, and where it
     ends."""
     if axes.of(op.strides[axis]).constant != 1:
         return 1
-    sizes = _block_shape(op)
+    sizes = op.block.shape
     widths = [sizes[axis], _most(op.base)]
     widths += [axes.of(v).everywhere for v in (op.offsets[axis], op.bounds[axis])]
     if op.limit is not None:
@@ -498,8 +498,8 @@ def is_run(op: tile.Load | tile.Store, axis: int, axes: Axes) -> bool:
     return axes.of(op.offset).contiguity[axis] > 1
 
 
-@_contiguous(tile.LoadTile, tile.StoreTile)
-def is_block_of_stride_1(op: tile.LoadTile | tile.StoreTile, axis: int, axes: Axes) -> bool:
+@_contiguous(tile.TileAccess)
+def is_block_of_stride_1(op: tile.TileAccess, axis: int, axes: Axes) -> bool:
     return axes.of(op.strides[axis]).constant == 1
 
 
@@ -509,8 +509,8 @@ def by_contiguity(op: tile.Load | tile.Store, axes: Axes) -> tuple[int, ...]:
     return tuple(sorted(range(len(shape)), key=lambda a: (-offset.contiguity[a], -a)))
 
 
-@_sorted(tile.LoadTile, tile.StoreTile)
-def by_stride(op: tile.LoadTile | tile.StoreTile, axes: Axes) -> tuple[int, ...]:
+@_sorted(tile.TileAccess)
+def by_stride(op: tile.TileAccess, axes: Axes) -> tuple[int, ...]:
     """Strides that are not constants are longer than those that are."""
 
     def stride(axis: int) -> int:
@@ -518,8 +518,3 @@ def by_stride(op: tile.LoadTile | tile.StoreTile, axes: Axes) -> tuple[int, ...]
         return MOST if constant is None else abs(constant)
 
     return tuple(sorted(range(len(op.strides)), key=lambda a: (stride(a), -a)))
-
-
-def _block_shape(op: tile.LoadTile | tile.StoreTile) -> tuple[int, ...]:
-    block = op.value if isinstance(op, tile.StoreTile) else op.result
-    return element_type(block.type).shape

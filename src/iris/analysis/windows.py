@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import NamedTuple
 
-from iris.analysis.affine import Sum, number_of, plus, times
+from iris.analysis.affine import Sum, as_sum, number_of, plus, times
 from iris.ir import math, metal
 from iris.ir.control import For, Func
 from iris.ir.core import Op, Value
@@ -89,7 +89,7 @@ def _are_other_columns(a: Window, b: Window) -> bool:
 
 
 def _bounded(low: int, high: int) -> Window:
-    return Window(plus({}, ONE, low), plus({}, ONE, high), strides=((1, high - 1 - low),))
+    return Window(as_sum(low), as_sum(high), strides=((1, high - 1 - low),))
 
 
 class Windows:

@@ -7,9 +7,7 @@ from functools import cached_property, partial
 from typing import Any
 
 from iris.compiler.compilation import (
-    GRAPH_PIPELINE,
     Compilation,
-    Options,
     Shown,
     Stage,
     changed_by,
@@ -20,6 +18,8 @@ from iris.compiler.compilation import (
 )
 from iris.compiler.graph_kernels import GraphKernel
 from iris.compiler.graph_program import GraphProgram, argument_spec
+from iris.compiler.options import Options
+from iris.compiler.pipelines import GRAPH_PIPELINE
 from iris.compiler.trial import KernelTrial
 from iris.cost.sample import Sizes
 from iris.errors import ArgumentError

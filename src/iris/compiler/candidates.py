@@ -15,7 +15,8 @@ import numpy as np
 
 from iris.compiler.arguments import Array
 from iris.compiler.benchmark import do_bench
-from iris.compiler.compilation import Compilation, Options, target_of
+from iris.compiler.compilation import Compilation, target_of
+from iris.compiler.options import Options
 from iris.errors import IrisError
 from iris.ir.types import DType, bf16, f16, f32
 from iris.runtime.cache import CHOICES, Cache

@@ -13,22 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 from iris import knobs
 from iris.compiler.dumps import dumps
+from iris.compiler.options import Options
 from iris.errors import PipelineError
 from iris.frontend.specs import ArraySpec
 from iris.ir import Level, Module, Value, to_text, verify
 from iris.ir.control import Func
 from iris.ir.effects import effects_within, reads, writes
 from iris.ir.text.diff import diff
-from iris.passes import Instrument, Pass, Pipeline, run
+from iris.passes import Instrument, Pipeline, run
 from iris.passes.firings import Firing, watched
 from iris.passes.instruments import Check, Snapshots
-from iris.passes.metal.block_swizzle import BlockSwizzle
-from iris.passes.metal.fuse_register_loops import FuseRegisterLoops
-from iris.passes.metal.preload_fragments import PreloadFragments
-from iris.passes.metal.serpentine_fragments import SerpentineFragments
-from iris.passes.tile.layouts import ChooseSimdgroups
-from iris.passes.tile.lowering import LowerToMetal
-from iris.passes.tile.pipeline_loads import PipelineLoads
 from iris.targets import DEFAULT, Target, find
 from iris.viewer.sources import Sources
 
@@ -40,65 +34,6 @@ if TYPE_CHECKING:
     from iris.cost.sample import Sizes
     from iris.frontend.specs import Spec
     from iris.runtime.device import Device
-
-# Masks are followed first: until then a masked element has no value.
-TILE_PIPELINE = Pipeline.parse(
-    "follow-masks,fold,canonicalize,recover-blocks,cse,licm,dce,skip-neutral,check-target"
-)
-# What Metal IR still needs before it has a text.
-TEXT_PIPELINE = Pipeline.parse("choose-register-shapes,reuse-registers,mark-nowrap")
-# Each pass is there because kernels come out worse without it.
-METAL_PIPELINE = Pipeline.parse(
-    f"{TILE_PIPELINE},expand-math,relax-nans,fast-math,split-interior,licm,"
-    "choose-simdgroups,stage-dots,pipeline-loads,assign-layouts,"
-    "lower-to-metal,async-copies,fold,canonicalize,cse,licm,"
-    "fuse-register-loops,fold,canonicalize,cse,licm,dce,simplify-extrema,"
-    "share-barriers,allocate-threadgroup,insert-barriers,wait-for-copies,spread-copies,check-resources,"
-    f"{TEXT_PIPELINE}"
-)
-# What becomes of a kernel by thread: its barriers and memory stay as they are.
-THREAD_PIPELINE = Pipeline.parse(
-    "fold,canonicalize,cse,licm,dce,expand-math,fold,canonicalize,cse,licm,dce,check-resources,"
-    f"{TEXT_PIPELINE}"
-)
-# What leads from the traced program to each level.
-PIPELINES = {Level.TILE: TILE_PIPELINE, Level.METAL: METAL_PIPELINE}
-GRAPH_PIPELINE = Pipeline.parse(
-    "canonicalize,fold,cse,simplify,cse,dce,expand-scatter,split-reductions,fuse,schedule"
-)
-
-
-@dataclass(frozen=True)
-class Options:
-    """What a launch may say of how a kernel is compiled."""
-
-    num_simdgroups: int | None = None  # that run a program together; as many as fit it, if None
-    fast_math: bool = False
-    num_stages: int | None = (
-        None  # buffers for each tile that a loop stages; if None, as many as pay
-    )
-    swizzle: int | None = None  # rows of programs in a group; as they are, if None
-    serpentine: bool = False  # every other row of fragments is multiplied backwards
-    preload: bool = False  # fragments are loaded a step of their product ahead
-
-    def pipeline(self, level: Level, target: Target = DEFAULT) -> Pipeline:
-        """What leads to a level from the traced program."""
-        passes = [chosen for p in PIPELINES[level] for chosen in self._chosen(p)]
-        return Pipeline(tuple(passes)).on(target)
-
-    def _chosen(self, usual: Pass) -> tuple[Pass, ...]:
-        """What runs in place of a pass of the usual pipeline."""
-        if isinstance(usual, ChooseSimdgroups):
-            return (ChooseSimdgroups(count=self.num_simdgroups or 0),)
-        if isinstance(usual, PipelineLoads) and self.num_stages is not None:
-            return (PipelineLoads(always=True, depth=self.num_stages),)
-        if isinstance(usual, LowerToMetal) and self.swizzle is not None:
-            return usual, BlockSwizzle(self.swizzle)
-        if isinstance(usual, FuseRegisterLoops):
-            ahead = (PreloadFragments(),) if self.preload else ()
-            order = (SerpentineFragments(),) if self.serpentine else ()
-            return usual, *ahead, *order
-        return (usual,)
 
 
 def target_of(device: Device | None) -> Target:

@@ -8,7 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from iris.compiler.compilation import Options, entry_of, level_of, optimize, target_of
+from iris.compiler.compilation import entry_of, level_of, optimize, target_of
+from iris.compiler.options import Options
 from iris.errors import OutOfResources, PipelineError
 from iris.ir import graph, to_text
 from iris.ir.control import Func, Return

@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from iris import knobs
-from iris.compiler.compilation import GRAPH_PIPELINE, entry_of, level_of, optimize, target_of
+from iris.compiler.compilation import entry_of, level_of, optimize, target_of
 from iris.compiler.compile_times import compiling
 from iris.compiler.dumps import is_dumped
 from iris.compiler.graph_kernels import GraphKernel, compile_all, kernels_of
+from iris.compiler.pipelines import GRAPH_PIPELINE
 from iris.errors import ArgumentError
 from iris.frontend.arrays import TensorSpec, spec_of
 from iris.frontend.tracing import error_here

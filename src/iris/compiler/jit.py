@@ -14,11 +14,12 @@ import numpy as np
 from iris import knobs
 from iris.compiler.arguments import as_array, shared_buffer
 from iris.compiler.array_compilation import ArrayCompilation, KernelCompilation
-from iris.compiler.compilation import GRAPH_PIPELINE, is_called_as, optimize, target_of
+from iris.compiler.compilation import is_called_as, optimize, target_of
 from iris.compiler.compile_times import compiling
 from iris.compiler.dumps import is_dumped
 from iris.compiler.graph_program import GraphProgram, argument_spec
 from iris.compiler.kernel import MOST_SPECIALISATIONS
+from iris.compiler.pipelines import GRAPH_PIPELINE
 from iris.compiler.recording import RECORDERS, record
 from iris.errors import ArgumentError
 from iris.frontend.arrays import (

@@ -5,21 +5,16 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from types import FunctionType
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from iris import knobs
 from iris.compiler.arguments import Call, call, check_written, place
-from iris.compiler.check import check_stages
-from iris.compiler.compilation import Compilation, Options, entry_of, level_of, optimize, target_of
 from iris.compiler.compile_times import compiling
-from iris.compiler.dumps import is_dumped
 from iris.compiler.grids import GridLike, as_grid
+from iris.compiler.options import Options, split_options
 from iris.compiler.recording import RECORDERS, record
-from iris.compiler.trial import Trial
-from iris.cost.sample import Sizes
 from iris.errors import ArgumentError, IrisError, SourceError
 from iris.frontend.decorated import Decorated
 from iris.frontend.function import TileFunction
@@ -36,6 +31,13 @@ from iris.runtime.device import ArrayArgument, Device, Grid, Program, RecordedLa
 from iris.runtime.devices import select
 from iris.runtime.recent import Recent
 from iris.runtime.recorder import RECORDER
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from iris.compiler.compilation import Compilation
+    from iris.compiler.trial import Trial
+    from iris.passes.pipeline import Pipeline
 
 
 def kernel(function: Callable[..., None] | None = None, **options: Any) -> Kernel:
@@ -82,36 +84,10 @@ class Compiled:
             from iris.codegen.emitter import emit  # opened when first used
 
             source = emit(entry, device.accepts)
-        asked = [op for op in entry_of(traced).walk() if isinstance(op, (Extent, metal.Extent))]
+        asked = [op for op in traced.walk() if isinstance(op, (Extent, metal.Extent))]
         extents = frozenset([(op.base.name or "", op.axis) for op in asked])
         program = device.compile(entry, source)
         return cls(program, traced, frozenset(written), extents, specs)
-
-
-_USUAL = Options()
-_OPTIONS = {field.name for field in fields(Options)}
-# What each option may be.
-_VALUES: dict[str, tuple[str, tuple[Any, ...]]] = {
-    "num_simdgroups": ("a power of two from 1 to 32", (None, 1, 2, 4, 8, 16, 32)),
-    "fast_math": ("True or False", (True, False)),
-    "num_stages": ("a number from 1 to 8", (None, *range(1, 9))),
-    "swizzle": ("a power of two from 2 to 32", (None, 2, 4, 8, 16, 32)),
-    "serpentine": ("True or False", (True, False)),
-    "preload": ("True or False", (True, False)),
-}
-
-
-def split_options(named: dict[str, Any]) -> Options:
-    """What a launch says of how to compile, taken from its arguments."""
-    if _OPTIONS.isdisjoint(named):
-        return _USUAL
-    options = Options(**{name: named.pop(name) for name in _OPTIONS & named.keys()})
-    for name, (meaning, values) in _VALUES.items():
-        value = getattr(options, name)
-        # True is 1, and no number of anything.
-        if not any(type(value) is type(legal) and value == legal for legal in values):
-            raise error_here(ArgumentError, f"{name} is {meaning}, not {value!r}")
-    return options
 
 
 class Kernel(Decorated):
@@ -144,6 +120,9 @@ class Kernel(Decorated):
 
     def lower(self, *arguments: Any, grid: GridLike | None = None, **named: Any) -> Compilation:
         """What the kernel becomes for some arguments, without running it."""
+        from iris.compiler.compilation import Compilation, target_of  # opened when first used
+        from iris.cost.sample import Sizes
+
         device = named.pop("device", None)
         options, given, programs = self.asked(grid, arguments, named)
         traced = self.traced(given, options)
@@ -161,6 +140,8 @@ class Kernel(Decorated):
         A launch that comes before it is done waits for it.  `.result()` of what this returns does,
         too, and raises what went wrong.
         """
+        from concurrent.futures import Future  # opened when first used
+
         device = named.pop("device", None)
         options, given = self.asked_but_grid(arguments, named)
         on = device_of(device, given)
@@ -220,6 +201,8 @@ class Kernel(Decorated):
         **named: Any,
     ) -> Trial:
         """A launch on copies of its arrays, to be repeated and looked at."""
+        from iris.compiler.trial import Trial  # opened when first used
+
         options, given, sizes = self.asked(grid, arguments, named)
         on = device_of(device, given)
         compiled = self._compiled(given, options, on)
@@ -242,6 +225,8 @@ class Kernel(Decorated):
             named |= {"grid": grid, "device": device}
             record(compiled, lambda: self.lower(*arguments, **named))
         if knobs.check() and RECORDER.recording is None:
+            from iris.compiler.check import check_stages  # opened when first used
+
             _check_extents(compiled, given)
             pipeline = options.pipeline(Level.TILE, on.target)
             check_stages(compiled.traced, pipeline, sizes, given.passed, compiled.written)
@@ -286,7 +271,10 @@ class Kernel(Decorated):
                 f"the constexpr {unhashable} must be hashable; give a tuple for a list",
             ) from None
         if found is not None and knobs.dump():
-            pipeline = options.pipeline(level_of(device), target_of(device))
+            from iris.compiler.compilation import optimize  # opened when first used
+            from iris.compiler.dumps import is_dumped
+
+            pipeline = _pipeline(options, device)
             if not is_dumped(found.traced, pipeline):
                 optimize(found.traced, pipeline)
         if found is None:
@@ -299,10 +287,18 @@ class Kernel(Decorated):
         return found
 
     def _compile(self, given: Call, options: Options, device: Device) -> Compiled:
+        from iris.compiler.compilation import entry_of, optimize  # opened when first used
+
         traced = self.traced(given, options)
-        pipeline = options.pipeline(level_of(device), target_of(device))
-        entry = entry_of(optimize(traced, pipeline))
+        entry = entry_of(optimize(traced, _pipeline(options, device)))
         return Compiled.of(entry, traced, device, tuple(given.specs.values()))
+
+
+def _pipeline(options: Options, device: Device) -> Pipeline:
+    """What leads to what a device accepts."""
+    from iris.compiler.compilation import level_of, target_of  # opened when first used
+
+    return options.pipeline(level_of(device), target_of(device))
 
 
 def start(

@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from iris.compiler.compilation import TILE_PIPELINE, Options, entry_of
+from iris.compiler.compilation import entry_of
+from iris.compiler.options import Options
+from iris.compiler.pipelines import TILE_PIPELINE
 from iris.cost.sample import Sizes
 from iris.ir.control import Func
 from iris.ir.core import Level, Module

@@ -10,9 +10,10 @@ from types import FunctionType
 from typing import Any
 
 from iris.compiler.arguments import Call, call, typed
-from iris.compiler.compilation import THREAD_PIPELINE, Options
 from iris.compiler.grids import GridLike, as_grid
 from iris.compiler.kernel import Kernel
+from iris.compiler.options import Options
+from iris.compiler.pipelines import THREAD_PIPELINE
 from iris.errors import ArgumentError, DTypeError, SourceError
 from iris.frontend.specs import ArraySpec, Threads
 from iris.frontend.threads.function import ThreadFunction

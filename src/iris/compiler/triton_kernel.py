@@ -10,9 +10,9 @@ from typing import Any
 from iris.compiler import autotune as tuning
 from iris.compiler import candidates
 from iris.compiler.autotune import Autotuned, Chooser
-from iris.compiler.compilation import Options
 from iris.compiler.grids import GridLike
-from iris.compiler.kernel import Kernel, split_options
+from iris.compiler.kernel import Kernel
+from iris.compiler.options import Options, split_options
 from iris.errors import SourceError
 from iris.frontend.function import TileFunction
 from iris.frontend.triton.vocabulary import TRITON

@@ -85,7 +85,7 @@ def _check_threads(function: Func, target: Target) -> None:
 
 def _check_buffers(function: Func, ops: Sequence[Op], target: Target) -> None:
     arrays = sum(isinstance(v.type, Ptr) for v in function.body.arguments)
-    reports = any(type(op) in _REPORTS for op in ops)
+    reports = not _REPORTS.isdisjoint(map(type, ops))
     room = target.buffer_bindings - 1 - reports
     if arrays > room:
         others = "the scalars and the report" if reports else "the scalars"

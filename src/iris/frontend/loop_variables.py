@@ -26,6 +26,7 @@ from iris.frontend.objects import (
 )
 from iris.frontend.tracing import at_line, current, error_at, error_here, location, user_frame
 from iris.frontend.values import (
+    BINARY,
     Number,
     Pointer,
     Traced,
@@ -74,20 +75,7 @@ def _rejecting(self: Missing, *operands: object) -> NoReturn:
     self.reject_use()
 
 
-_BINARY: tuple[str, ...] = (
-    "add",
-    "sub",
-    "mul",
-    "truediv",
-    "floordiv",
-    "mod",
-    "pow",
-    "matmul",
-    "and",
-    "or",
-    "xor",
-)
-_BINARY += ("lshift", "rshift")
+_BINARY = ("add", "sub", *BINARY)
 _UNARY = ("neg", "pos", "abs", "invert", "bool", "int", "float", "index", "iter", "len")
 _OTHERS: tuple[str, ...] = ("lt", "le", "eq", "ne", "gt", "ge", "call", "contains")
 _OTHERS += ("getitem", "setitem", "delitem", "setattr", "delattr")

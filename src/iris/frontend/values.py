@@ -751,25 +751,17 @@ class Pointer:
         return f"the pointer {self.name}"
 
 
-_BINARY: tuple[str, ...] = (
-    "mul",
-    "truediv",
-    "floordiv",
-    "mod",
-    "divmod",
-    "pow",
-    "matmul",
-    "and",
-    "or",
-    "xor",
+#: Operators of two operands, `__mul__` and `__rmul__`, but for sums.
+BINARY: tuple[str, ...] = (
+    *("mul", "truediv", "floordiv", "mod", "divmod", "pow", "matmul", "and", "or", "xor"),
+    *("lshift", "rshift"),
 )
-_BINARY += ("lshift", "rshift")
 _OTHERS: tuple[str, ...] = (
     *("lt", "le", "eq", "ne", "gt", "ge", "neg", "pos", "abs", "invert", "bool", "index", "float"),
     *("int", "complex", "round", "trunc", "floor", "ceil", "iter", "len", "hash", "array"),
     *("reduce", "delitem"),
 )
-for _word in (*_BINARY, *[f"r{word}" for word in _BINARY], "rsub", *_OTHERS):
+for _word in (*BINARY, *[f"r{word}" for word in BINARY], "rsub", *_OTHERS):
     setattr(Pointer, f"__{_word}__", Pointer._reject)
 
 

@@ -126,7 +126,7 @@ def address_parts(op: Op) -> tuple[Value, ...]:
     """The operands of an op that are made into addresses."""
     if isinstance(op, tile.Load | tile.Store | tile.Atomic | tile.AtomicCas):
         return (op.offset,)
-    if isinstance(op, tile.LoadTile | tile.StoreTile):
+    if isinstance(op, tile.TileAccess):
         return (*op.offsets, *op.strides)
     if isinstance(op, tile.Gather):
         return (op.index,)

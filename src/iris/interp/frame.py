@@ -301,7 +301,7 @@ def _keeps_bits(op: Op, position: int) -> bool:
     if op.loops:
         return position >= len(op.spec.fixed)  # what it carries
     value = op.operands[position]
-    return value in address_parts(op) and not isinstance(op, tile.LoadTile | tile.StoreTile)
+    return value in address_parts(op) and not isinstance(op, tile.TileAccess)
 
 
 def loop(

@@ -109,10 +109,11 @@ class Use(Enum):
     ATOMIC_READ = "atomically reads"
 
 
-# What else may not have been done by one program where another does this.
-_CLASHES = {
+#: What may not have been done by one program, with nothing to order the two, where another does
+#: this.
+CLASHES = {
     Use.READ: (Use.WRITE, Use.ATOMIC),
-    Use.WRITE: (Use.READ, Use.ATOMIC, Use.ATOMIC_READ),
+    Use.WRITE: (Use.WRITE, Use.READ, Use.ATOMIC, Use.ATOMIC_READ),
     Use.ATOMIC: (Use.WRITE, Use.READ),
     Use.ATOMIC_READ: (Use.WRITE,),
 }
@@ -151,7 +152,9 @@ class Shadow:
 
     def touch(self, use: Use, units: Array, stamps: Array) -> Conflict | None:
         """Notes the uses of one instruction, unless one clashes with what is noted."""
-        for earlier in _CLASHES[use]:
+        for earlier in CLASHES[use]:
+            if earlier is use:
+                continue
             for table in self.tables.get(earlier, ()):
                 conflict = self._clash(earlier, table.take(units), stamps)
                 if conflict is not None:

@@ -13,16 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from iris.interp.memory import Conflict, Shadow, Use
+from iris.interp.memory import CLASHES, Conflict, Shadow, Use
 
 Array = npt.NDArray[Any]
-
-_CLASHES = {
-    Use.READ: (Use.WRITE, Use.ATOMIC),
-    Use.WRITE: (Use.WRITE, Use.READ, Use.ATOMIC, Use.ATOMIC_READ),
-    Use.ATOMIC: (Use.WRITE, Use.READ),
-    Use.ATOMIC_READ: (Use.WRITE,),
-}
 
 
 class Clocks:
@@ -71,7 +64,7 @@ class OrderedShadow(Shadow):
             return None
         program = self.site_and_program(int(stamps[0]))[1]
         clock = self.clocks.of(program, self.programs)
-        for earlier in _CLASHES[use]:
+        for earlier in CLASHES[use]:
             noted = self.rows[earlier][:, units]
             late = ~self._comes_after(noted, program, clock)
             if late.any():

@@ -56,8 +56,9 @@ class Builder:
         that is visible here."""
         key = kind, operands, attributes, type_
         for made in self._made:
-            if key in made:
-                return made[key]
+            known = made.get(key)
+            if known is not None:
+                return known
         value = self._made[-1][key] = self(kind.create(operands, attributes, (type_,)))
         return value
 

@@ -591,7 +591,7 @@ class Bitcast(_Conversion):
 def constant_bits(value: Value) -> int | None:
     """The bits of a value that is a constant."""
     op = value.op
-    return op.bits if type(op) is Constant else None
+    return op.attributes[0] if type(op) is Constant else None
 
 
 def element_type(type_: Type) -> ElementType:

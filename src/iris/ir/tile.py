@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import ClassVar
 
 from iris.ir.attributes import Boolean, Integer, Integers, OneOf, String
 from iris.ir.core import Effect, Level, Op, Resource, Value
@@ -375,7 +376,36 @@ class Update(TileOp):
             )
 
 
-class LoadTile(TileOp):
+class TileAccess(TileOp):
+    """The base of ops that load or store a block: a tile of an array, from an offset on."""
+
+    base: Value = operand(POINTER)
+    limit: Value | None = optional(INTEGER)
+    offsets: tuple[Value, ...] = variadic(INTEGER)
+    strides: tuple[Value, ...] = variadic(INTEGER)
+    bounds: tuple[Value, ...] = variadic(INTEGER)
+
+    tile_field: ClassVar[str]  # which field is the tile
+
+    @property
+    def block(self) -> Tile:
+        """The type of the tile."""
+        return _tile(getattr(self, self.tile_field))
+
+    def check(self) -> None:
+        """The tile fits the pointer, with an offset, a stride and a bound for each dimension."""
+        block, base = self.block, self.base.type
+        if not isinstance(base, Ptr) or base.element is not block.element:
+            raise self.invalid(f"{block} does not go with {base}", at=self.tile_field)
+        rank = len(block.shape)
+        if len(self.offsets) != rank:
+            raise self.invalid(
+                f"{block} needs {rank} offsets, strides and bounds, not {len(self.offsets)}",
+                at=self.tile_field,
+            )
+
+
+class LoadTile(TileAccess):
     """A tile of a matrix, or of an array of more dimensions, read from an offset on.
 
     %x: tile<64x32xf16> = tile.load_tile %A, offsets=[%i, %k], strides=[%s, %c1], bounds=[%m, %n]
@@ -385,17 +415,11 @@ class LoadTile(TileOp):
 
     name = "tile.load_tile"
     base: Value = operand(POINTER, access=Access.READ)
-    limit: Value | None = optional(INTEGER)
-    offsets: tuple[Value, ...] = variadic(INTEGER)
-    strides: tuple[Value, ...] = variadic(INTEGER)
-    bounds: tuple[Value, ...] = variadic(INTEGER)
     result: Value = result(TILES)
-
-    def check(self) -> None:
-        _check_block(self, self.result, "result")
+    tile_field = "result"
 
 
-class StoreTile(TileOp):
+class StoreTile(TileAccess):
     """Writes a tile to an array; the elements that `load_tile` would not read are not written.
 
     tile.store_tile %C, %acc, offsets=[%i, %j], strides=[%n, %c1], bounds=[%m, %n]
@@ -404,16 +428,10 @@ class StoreTile(TileOp):
     name = "tile.store_tile"
     base: Value = operand(POINTER, access=Access.WRITE)
     value: Value = operand(TILES)
-    limit: Value | None = optional(INTEGER)
-    offsets: tuple[Value, ...] = variadic(INTEGER)
-    strides: tuple[Value, ...] = variadic(INTEGER)
-    bounds: tuple[Value, ...] = variadic(INTEGER)
+    tile_field = "value"
 
     def infer(self) -> tuple[Type, ...]:
         return ()
-
-    def check(self) -> None:
-        _check_block(self, self.value, "value")
 
 
 class Atomic(TileOp):
@@ -620,18 +638,6 @@ def _check_axis(op: Flip | Gather | Pick | Reduce | Scan, x: Tile) -> None:
 def _check_stored(op: Op, value: Value, type_: Type, at: str) -> None:
     if value.type is not type_:
         raise op.invalid(f"{at} is {value.type} where {type_} goes", at=at)
-
-
-def _check_block(op: LoadTile | StoreTile, tile: Value, at: str) -> None:
-    """The tile fits the pointer, with an offset, a stride and a bound for each dimension."""
-    type_, base = _tile(tile), op.base.type
-    if not isinstance(base, Ptr) or base.element is not type_.element:
-        raise op.invalid(f"{type_} does not go with {base}", at=at)
-    if len(op.offsets) != len(type_.shape):
-        raise op.invalid(
-            f"{type_} needs {len(type_.shape)} offsets, strides and bounds, not {len(op.offsets)}",
-            at=at,
-        )
 
 
 def _accessed(op: Load | MaskedLoad | Store | Atomic | AtomicCas) -> Type:

@@ -6,8 +6,9 @@ from functools import partial
 
 import numpy as np
 
-from iris.compiler.compilation import GRAPH_PIPELINE, target_of
+from iris.compiler.compilation import target_of
 from iris.compiler.graph_program import GraphProgram
+from iris.compiler.pipelines import GRAPH_PIPELINE
 from iris.interp.memory import memory_dtype
 from iris.ir import Level
 from iris.passes import Pipeline

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 
-from iris.compiler.compilation import GRAPH_PIPELINE, entry_of
+from iris.compiler.compilation import entry_of
+from iris.compiler.pipelines import GRAPH_PIPELINE
 from iris.ir import graph
 from iris.ir.axis_schedule import AxisSchedule, Place, WrittenSchedule
 from iris.ir.control import Func

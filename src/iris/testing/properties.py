@@ -14,7 +14,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from iris.compiler.compilation import TILE_PIPELINE
+from iris.compiler.pipelines import TILE_PIPELINE
 from iris.ir import graph, math, metal, tile
 from iris.ir.control import For, If, While
 from iris.ir.core import Level

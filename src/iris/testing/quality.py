@@ -161,7 +161,7 @@ def _staged_bytes(value: Value) -> int:
 
 def narrowest_access(module: Module) -> float:
     """How many elements each load and store of a tile can move at once, at least."""
-    axes, accesses = Axes(), (tile.Load, tile.Store, tile.LoadTile, tile.StoreTile)
+    axes, accesses = Axes(), (tile.Load, tile.Store, tile.TileAccess)
     widths = [
         vector(op, order(op, axes)[0], axes)
         for op in module.walk()

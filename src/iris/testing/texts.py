@@ -21,7 +21,8 @@ from iris.codegen.language import Language
 from iris.codegen.languages.msl import MSL
 from iris.codegen.source import Source
 from iris.compiler.arguments import place
-from iris.compiler.compilation import METAL_PIPELINE, TEXT_PIPELINE, entry_of
+from iris.compiler.compilation import entry_of
+from iris.compiler.pipelines import METAL_PIPELINE, TEXT_PIPELINE
 from iris.errors import IrisError, OutOfResources, SettingError
 from iris.ir import Level
 from iris.ir.control import Func

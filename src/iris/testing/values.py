@@ -13,7 +13,8 @@ from typing import Any
 import numpy.typing as npt
 from hypothesis import strategies as st
 
-from iris.compiler.compilation import GRAPH_PIPELINE, Options
+from iris.compiler.options import Options
+from iris.compiler.pipelines import GRAPH_PIPELINE
 from iris.ir.core import Level
 from iris.ir.layout.cute import Layout
 from iris.ir.layout.linear import LinearLayout

@@ -21,7 +21,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from iris.compiler.compilation import GRAPH_PIPELINE, METAL_PIPELINE
+from iris.compiler.pipelines import GRAPH_PIPELINE, METAL_PIPELINE
 from iris.errors import SettingError
 from iris.ir import Level, verify
 from iris.passes import Pipeline

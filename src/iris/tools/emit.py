@@ -21,9 +21,10 @@ import argparse
 from iris.codegen.emitter import emit
 from iris.codegen.languages.cuda import CUDA
 from iris.codegen.languages.msl import MSL
-from iris.compiler.compilation import METAL_PIPELINE, TEXT_PIPELINE, optimize
+from iris.compiler.compilation import optimize
 from iris.compiler.graph_program import GraphProgram
 from iris.compiler.metallib import link
+from iris.compiler.pipelines import METAL_PIPELINE, TEXT_PIPELINE
 from iris.cost.estimate import estimate
 from iris.errors import SettingError
 from iris.ir import Level, Module, parse, verify

@@ -13,7 +13,7 @@ import inspect
 import textwrap
 from collections.abc import Iterator
 
-from iris.compiler.compilation import GRAPH_PIPELINE, METAL_PIPELINE, TILE_PIPELINE
+from iris.compiler.pipelines import GRAPH_PIPELINE, METAL_PIPELINE, TILE_PIPELINE
 from iris.errors import SettingError
 from iris.passes import PASSES, Pass
 from iris.passes.pipeline import kebab

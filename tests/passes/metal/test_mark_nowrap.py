@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 from iris.analysis.ranges import Ranges
-from iris.compiler.compilation import METAL_PIPELINE
+from iris.compiler.pipelines import METAL_PIPELINE
 from iris.errors import ParseError, ProgramError, VerifyError
 from iris.interp import metal as interpreter
 from iris.ir import math, parse, verify

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 
 from counting import count
-from iris.compiler.compilation import Options
+from iris.compiler.options import Options
 from iris.ir import tile
 from iris.ir.core import Level
 from iris.passes import run

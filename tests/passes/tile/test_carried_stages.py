@@ -6,7 +6,7 @@ from textwrap import dedent, indent
 
 import pytest
 
-from iris.compiler.compilation import METAL_PIPELINE
+from iris.compiler.pipelines import METAL_PIPELINE
 from iris.errors import PipelineError
 from iris.passes import run
 from iris.testing import preserves

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 
 import masked_programs
-from iris.compiler.compilation import TILE_PIPELINE
+from iris.compiler.pipelines import TILE_PIPELINE
 from iris.ir import Module, parse, verify
 from iris.passes import run as run_passes
 from iris.passes.tile.follow_masks import FollowMasks

@@ -11,7 +11,7 @@ from operator import xor as xor_
 import numpy as np
 import pytest
 
-from iris.compiler.compilation import Options
+from iris.compiler.options import Options
 from iris.errors import LanguageError, PipelineError
 from iris.interp import metal as interpreter
 from iris.ir import Level, Module, math, metal, parse

@@ -11,8 +11,8 @@ import pytest
 
 import iris
 from counting import count
-from iris.compiler import compilation
-from iris.compiler.compilation import METAL_PIPELINE
+from iris.compiler import pipelines
+from iris.compiler.pipelines import METAL_PIPELINE
 from iris.errors import PipelineError, ProgramError
 from iris.interp import metal
 from iris.interp.metal import Counters
@@ -551,7 +551,7 @@ def both(kernel: Any, grid: Any, *arguments: Any, **named: Any) -> list[Counters
     plain = Pipeline(tuple([p for p in PIPELINED if not isinstance(p, PipelineLoads)]))
     for pipeline in (plain, PIPELINED):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setitem(compilation.PIPELINES, Level.METAL, pipeline)
+            patch.setitem(pipelines.PIPELINES, Level.METAL, pipeline)
             made = iris.kernel(kernel)
             counters.append(count(made, grid, *arguments, num_simdgroups=4, **named))
         written.append(arguments[-1].copy())

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from iris.compiler.compilation import TILE_PIPELINE
+from iris.compiler.pipelines import TILE_PIPELINE
 from iris.ir import Module, parse, tile, verify
 from iris.passes import run as run_passes
 from iris.passes.tile.recover_blocks import RecoverBlocks

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from iris.compiler.compilation import METAL_PIPELINE
+from iris.compiler.pipelines import METAL_PIPELINE
 from iris.interp import metal, tile
 from iris.ir import control, math, parse, verify
 from iris.ir import tile as tile_ir

@@ -18,31 +18,19 @@ from iris.ir import literal, math
 from iris.ir.kinds import AtomicKind
 from iris.ir.metal import Scope
 from iris.ir.types import (
+    DTYPES,
     DType,
     bf16,
-    bool_,
     f16,
     f32,
-    i8,
-    i16,
-    i32,
     i64,
-    u8,
     u16,
     u32,
     u64,
 )
 
-_TYPES = {
-    bool_: "bool",
-    i8: "i8",
-    i16: "i16",
-    i32: "i32",
-    i64: "i64",
-    u8: "u8",
-    u16: "u16",
-    u32: "u32",
-    u64: "u64",
+# The prologue calls integers what the IR does.
+_TYPES = {dtype: dtype.name for dtype in DTYPES.values()} | {
     f16: "half",
     bf16: "bfloat",
     f32: "float",

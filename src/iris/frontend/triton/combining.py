@@ -9,7 +9,7 @@ from iris.errors import DTypeError
 from iris.frontend import combining as iris
 from iris.frontend import joins_and_sorts, language
 from iris.frontend.tracing import error_here
-from iris.frontend.triton.language import word
+from iris.frontend.triton.language import same_word, word
 from iris.frontend.values import Traced, as_traced, binary
 from iris.ir import math
 
@@ -73,19 +73,11 @@ def cat(input: Traced, other: Traced, can_reorder: bool = False, dim: int = 0) -
     return joins_and_sorts.cat(input, other, dim)
 
 
-@word
-def join(a: Any, b: Any) -> Traced:
-    """Two tiles side by side along a new last axis."""
-    return joins_and_sorts.join(a, b)
+join = same_word(joins_and_sorts.join)
+interleave = same_word(joins_and_sorts.interleave)
 
 
 @word
 def split(a: Traced) -> tuple[Traced, Traced]:
     """The two tiles along the last axis, which has two elements."""
     return joins_and_sorts.split(a)
-
-
-@word
-def interleave(a: Any, b: Any) -> Traced:
-    """The elements of two tiles by turns along the last axis."""
-    return joins_and_sorts.interleave(a, b)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable
 from functools import partial
+from inspect import unwrap
 from math import prod as size_of
 from typing import Any
 
@@ -15,7 +16,7 @@ from iris.errors import ArgumentError, DTypeError, LanguageError, ShapeError
 from iris.frontend import language as iris
 from iris.frontend import tracing
 from iris.frontend.traced_control import TracedRange, traced_range
-from iris.frontend.tracing import error_here, rules_as
+from iris.frontend.tracing import Parameters, Result, error_here, rules_as
 from iris.frontend.triton.arithmetic import ratio
 from iris.frontend.triton.types import (
     PropagateNan,
@@ -45,19 +46,14 @@ from iris.ir.types import DType, Kind, i32
 word = partial(tracing.word, library="tl")
 
 
+def same_word(of_iris: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+    """A word of Iris's language that Triton's has under the same name, with the same parameters."""
+    return word(unwrap(of_iris))
+
+
 # Programs and loops.
 
-
-@word
-def program_id(axis: int) -> Traced:
-    """Which program this is, along an axis of the grid."""
-    return iris.program_id(axis)
-
-
-@word
-def num_programs(axis: int) -> Traced:
-    """How many programs there are, along an axis of the grid."""
-    return iris.num_programs(axis)
+program_id, num_programs = same_word(iris.program_id), same_word(iris.num_programs)
 
 
 @word

@@ -21,6 +21,7 @@ from iris.frontend.triton.language import (
     maximum,
     minimum,
     rsqrt,
+    same_word,
     sin,
     sqrt,
     sqrt_rn,
@@ -121,28 +122,13 @@ def pow(x: Any, y: Any) -> Traced:
 fast_powf = pow
 
 
-@word
-def isnan(x: Any) -> Traced:
-    """Whether an element is no number."""
-    return elementary.isnan(x)
-
-
-@word
-def isinf(x: Any) -> Traced:
-    """Whether an element is infinite."""
-    return elementary.isinf(x)
+isnan, isinf, trunc = map(same_word, (elementary.isnan, elementary.isinf, elementary.trunc))
 
 
 @word
 def finitef(x: Any) -> Traced:
     """Whether an element is neither infinite nor nan."""
     return elementary.isfinite(x)
-
-
-@word
-def trunc(x: Any) -> Traced:
-    """The next integer towards zero."""
-    return elementary.trunc(x)
 
 
 @word

@@ -9,7 +9,6 @@ from iris.errors import LanguageError
 from iris.frontend.tracing import error_here
 
 _NO_OP = "Iris has no op for it yet"
-_FLOAT8 = "Apple GPUs have no such dtype"
 
 #: Why each word is refused.
 MISSING: dict[str, str] = {

@@ -7,51 +7,14 @@ from typing import Any
 from iris.frontend import language as iris
 from iris.frontend import philox as drawn
 from iris.frontend.philox import Words
-from iris.frontend.triton.language import word
+from iris.frontend.triton.language import same_word, word
 from iris.frontend.values import Traced, as_traced, cast, unify
 from iris.ir.types import u32, u64
 
-
-@word
-def rand(seed: Any, offset: Any, n_rounds: int = 10) -> Traced:
-    """An f32 from 0 up to 1 for each offset."""
-    return drawn.rand(seed, offset, n_rounds)
-
-
-@word
-def rand4x(seed: Any, offset: Any, n_rounds: int = 10) -> Words:
-    """Four f32 from 0 up to 1 for each offset."""
-    return drawn.rand4x(seed, offset, n_rounds)
-
-
-@word
-def randn(seed: Any, offset: Any, n_rounds: int = 10) -> Traced:
-    """An f32 for each offset, normally distributed."""
-    return drawn.randn(seed, offset, n_rounds)
-
-
-@word
-def randn4x(seed: Any, offset: Any, n_rounds: int = 10) -> Words:
-    """Four f32 for each offset, normally distributed."""
-    return drawn.randn4x(seed, offset, n_rounds)
-
-
-@word
-def randint(seed: Any, offset: Any, n_rounds: int = 10) -> Traced:
-    """A u32 for each offset."""
-    return drawn.randint(seed, offset, n_rounds)
-
-
-@word
-def randint4x(seed: Any, offset: Any, n_rounds: int = 10) -> Words:
-    """Four u32 for each offset."""
-    return drawn.randint4x(seed, offset, n_rounds)
-
-
-@word
-def philox(seed: Any, c0: Any, c1: Any, c2: Any, c3: Any, n_rounds: int = 10) -> Words:
-    """Four random words for a counter of four."""
-    return drawn.philox(seed, c0, c1, c2, c3, n_rounds)
+rand, rand4x = same_word(drawn.rand), same_word(drawn.rand4x)
+randn, randn4x = same_word(drawn.randn), same_word(drawn.randn4x)
+randint, randint4x = same_word(drawn.randint), same_word(drawn.randint4x)
+philox = same_word(drawn.philox)
 
 
 @word

@@ -106,8 +106,7 @@ def _is_integer(value: Value) -> bool:
 def _beside_constant(op: math.Binary) -> tuple[Value, Value, int | None]:
     """An operand, another that is a constant if one is, and its bits.  Two would be folded."""
     x, y = op.operands
-    bits = constant_bits(y)
-    return (x, y, bits) if bits is not None else (y, x, constant_bits(x))
+    return (x, y, constant_bits(y)) if type(y.op) is Constant else (y, x, constant_bits(x))
 
 
 def _constant(op: Op, number: int, rewriter: Rewriter) -> None:

@@ -49,7 +49,7 @@ class WaitForCopies(Pass):
     def run(self, module: Module) -> dict[str, int]:
         waits = 0
         for function in [f for f in module if isinstance(f, Func)]:
-            if any(isinstance(op, metal.Copy) for op in function.walk()):
+            if metal.Copy in map(type, function.walk()):
                 waits += _Waits(function).count
         return {"waits": waits}
 

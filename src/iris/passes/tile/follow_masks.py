@@ -480,7 +480,7 @@ def follow_store_tile(op: tile.StoreTile, masks: Masks) -> None:
     op.erase()
 
 
-def _bound_by_mask(op: tile.LoadTile | tile.StoreTile, mask: Mask, masks: Masks) -> None:
+def _bound_by_mask(op: tile.TileAccess, mask: Mask, masks: Masks) -> None:
     """Set a bound of a block to 0 where a mask does not hold."""
     bounds = list(op.bounds)
     bounds[0] = masks.select(mask, bounds[0], 0)

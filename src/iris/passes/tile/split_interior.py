@@ -103,7 +103,11 @@ def _visit(region: Region, *, in_loop: bool) -> int:
     for op in region:
         for inner in op.regions:
             found += _visit(inner, in_loop=in_loop or op.loops)
-    runs = [ops for ops in _elementwise_runs(region) if any(map(_is_block, ops))]
+    runs = [
+        ops
+        for ops in _elementwise_runs(region)
+        if any(isinstance(op, tile.TileAccess) for op in ops)
+    ]
     return found + sum(_Stretch(ops, in_loop=in_loop).split() for ops in runs)
 
 
@@ -124,7 +128,7 @@ class _Stretch:
     def __init__(self, run: Sequence[Op], *, in_loop: bool):
         self.in_loop = in_loop
         self.sums, self.axes = Sums(), Axes()
-        accesses = [op for op in run if isinstance(op, tile.LoadTile | tile.StoreTile)]
+        accesses = [op for op in run if isinstance(op, tile.TileAccess)]
         start = run.index(accesses[0])
         self.early = _hoistable(run, start)  # what is computed between them, and can be before
         self.late = {op for op in run[start:] if op not in self.early}
@@ -132,10 +136,12 @@ class _Stretch:
         inside = [n for n, op in enumerate(run) if op in self.wanted]
         self.ops = run[inside[0] : inside[-1] + 1] if inside else []
 
-    def _unchecked_axes(self, op: tile.LoadTile | tile.StoreTile) -> list[int]:
+    def _unchecked_axes(self, op: tile.TileAccess) -> list[int]:
         """Along which axes a block may leave its array, as can be told before the stretch."""
         axes = []
-        for axis, size in enumerate(_shape(op)):
+        for axis, size in enumerate(op.block.shape):
+            if not self.in_loop and _is_wide(op, axis, self.axes):
+                continue
             slack = _slack(op.offsets[axis], size, op.bounds[axis], self.sums)
             if slack is None or _is_implied(slack, []):
                 continue
@@ -182,7 +188,7 @@ class _Stretch:
         holds: list[Value] = []
         for op, axes in self.wanted.items():
             for axis in axes:
-                offset, bound, size = op.offsets[axis], op.bounds[axis], _shape(op)[axis]
+                offset, bound, size = op.offsets[axis], op.bounds[axis], op.block.shape[axis]
                 slack = _slack(offset, size, bound, self.sums)
                 if slack is None or slack in slacks:
                     continue
@@ -259,19 +265,10 @@ def _hoistable(run: Sequence[Op], start: int) -> dict[Op, None]:
     return early
 
 
-def _is_block(op: Op) -> bool:
-    return isinstance(op, tile.LoadTile | tile.StoreTile)
-
-
-def _blocks(region: Region) -> Iterator[tile.LoadTile | tile.StoreTile]:
+def _blocks(region: Region) -> Iterator[tile.TileAccess]:
     for op in region.walk():
-        if isinstance(op, tile.LoadTile | tile.StoreTile):
+        if isinstance(op, tile.TileAccess):
             yield op
-
-
-def _shape(op: tile.LoadTile | tile.StoreTile) -> tuple[int, ...]:
-    block = op.value if isinstance(op, tile.StoreTile) else op.result
-    return element_type(block.type).shape
 
 
 def _slack(offset: Value, size: int, bound: Value, sums: Sums) -> Slack | None:
@@ -282,7 +279,7 @@ def _slack(offset: Value, size: int, bound: Value, sums: Sums) -> Slack | None:
 
 def _slacks(region: Region, sums: Sums) -> Iterator[Slack]:
     for op in _blocks(region):
-        for offset, size, bound in zip(op.offsets, _shape(op), op.bounds, strict=True):
+        for offset, size, bound in zip(op.offsets, op.block.shape, op.bounds, strict=True):
             slack = _slack(offset, size, bound, sums)
             if slack is not None:
                 yield slack
@@ -294,16 +291,18 @@ def _is_implied(slack: Slack, facts: list[Slack]) -> bool:
     return any(rest.keys() <= {()} and rest.get((), 0) >= 0 for rest in left)
 
 
-def _would_widen(op: tile.LoadTile | tile.StoreTile, axis: int, axes: Axes) -> bool:
+def _is_wide(op: tile.TileAccess, axis: int, axes: Axes) -> bool:
+    """Whether no more of a block could be accessed at once along an axis."""
+    if order(op, axes)[0] != axis:
+        return True
+    most = min(op.block.shape[axis], VECTOR_BYTES // op.block.element.bytes)
+    return vector(op, axis, axes) >= most
+
+
+def _would_widen(op: tile.TileAccess, axis: int, axes: Axes) -> bool:
     """Whether more of a block could be accessed at once if it were known to be inside along an
     axis."""
-    if order(op, axes)[0] != axis:
-        return False
-    block = op.value if isinstance(op, tile.StoreTile) else op.result
-    width = block.type.element.bytes
     now = vector(op, axis, axes)
-    if now >= min(_shape(op)[axis], VECTOR_BYTES // width):
-        return False
     bounds = tuple(op.offsets[a] if a == axis else v for a, v in enumerate(op.bounds))
     relaxed = op.clone({})
     relaxed.set_operands((*op.operands[: -len(bounds)], *bounds))
@@ -315,16 +314,16 @@ def _would_widen(op: tile.LoadTile | tile.StoreTile, axis: int, axes: Axes) -> b
 def _relax(region: Region, facts: list[Slack], sums: Sums) -> None:
     """Leave out what is known: bounds become the blocks' own ends, comparisons true."""
     for op in list(region.walk()):
-        if isinstance(op, tile.LoadTile | tile.StoreTile):
+        if isinstance(op, tile.TileAccess):
             _relax_block(op, facts, sums)
         elif isinstance(op, math.Compare) and op.predicate is Predicate.LT:
             _relax_comparison(op, facts, sums)
 
 
-def _relax_block(op: tile.LoadTile | tile.StoreTile, facts: list[Slack], sums: Sums) -> None:
+def _relax_block(op: tile.TileAccess, facts: list[Slack], sums: Sums) -> None:
     b = Builder.before_op(op)
     bounds = list(op.bounds)
-    for axis, size in enumerate(_shape(op)):
+    for axis, size in enumerate(op.block.shape):
         slack = _slack(op.offsets[axis], size, bounds[axis], sums)
         if slack is not None and _is_implied(slack, facts) and not _is_implied(slack, []):
             offset = op.offsets[axis]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from iris.codegen import emit
-from iris.compiler.compilation import METAL_PIPELINE
+from iris.compiler.pipelines import METAL_PIPELINE
 from iris.errors import IrisError, OutOfResources
 from iris.passes import run
 from iris.runtime import device as runtime

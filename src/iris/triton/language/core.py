@@ -18,9 +18,14 @@ get_int_dtype = types.get_int_dtype
 
 
 def _words(room: ModuleType) -> dict[str, Any]:
-    """The words that a room defines."""
-    named = {n: v for n, v in vars(room).items() if not n.startswith("_") and n != "word"}
-    return {n: v for n, v in named.items() if getattr(v, "__module__", "") == room.__name__}
+    """The words of a room: what it defines, and what Iris has under the same name."""
+    named = {n: v for n, v in vars(room).items() if not n.startswith("_")}
+    return {
+        n: v
+        for n, v in named.items()
+        if (hasattr(v, "__wrapped__") or getattr(v, "__module__", "") == room.__name__)
+        and v not in (language.word, language.same_word)
+    }
 
 
 #: By name.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -61,7 +61,6 @@ class AssignLayouts(TargetPass):
 
 
 layouts_for_result = Facet("layouts of operands")
-LayoutsForResult = Callable[[Op, LinearLayout], Sequence[LinearLayout]]
 
 
 @layouts_for_result(

@@ -117,7 +117,7 @@ def _explicit_access(
 
 
 def block_addresses(
-    ctx: Lowering, op: tile.LoadTile | tile.StoreTile, layout: LinearLayout, width: int
+    ctx: Lowering, op: tile.TileAccess, layout: LinearLayout, width: int
 ) -> Callable[[Number], AddressMask]:
     """A function from the number of an access to its offset and mask within a block."""
     type_ = op.offsets[0].type.element
@@ -178,9 +178,7 @@ def scalar_number(ctx: Lowering, value: Value) -> Number:
     return bits if bits <= high else bits - 2 * (high + 1)
 
 
-def _bound_checks(
-    op: tile.LoadTile | tile.StoreTile, axis: int, size: int, sums: Sums
-) -> tuple[bool, bool]:
+def _bound_checks(op: tile.TileAccess, axis: int, size: int, sums: Sums) -> tuple[bool, bool]:
     """Whether an index must be compared with 0, and with its bound."""
     start, bound = sums.scalar(op.offsets[axis]), sums.scalar(op.bounds[axis])
     below = start is None or not is_nonnegative(start)
