@@ -32,7 +32,7 @@ def test_tile_programs_do_what_their_graphs_say(program: Program) -> None:
     check_kernels(fused(program.module), Interpreter(), program.make_arguments())
 
 
-@settings(max_examples=counts(100, 2000))
+@settings(max_examples=counts(50, 2000))
 @given(one_of(programs.graph(portable=True), programs.graph(portable=True, rounding=True)))
 def test_the_kernels_return_what_graphs_do(program: Program) -> None:
     fuses(program)
