@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 settings.register_profile(
     "iris",
-    max_examples=counts(200, 2000),
+    max_examples=counts(100, 2000),
     derandomize=True,
     database=None,
     deadline=None,

@@ -94,7 +94,7 @@ def test_random_programs(
     drawn: list[Program] = []
 
     @settings(
-        max_examples=counts(25, 2500),
+        max_examples=counts(15, 2500),
         phases=[Phase.generate],
         suppress_health_check=[HealthCheck.filter_too_much],
     )
@@ -110,7 +110,7 @@ def test_random_programs(
 def test_random_thread_programs() -> None:
     drawn: list[Program] = []
 
-    @settings(max_examples=counts(25, 2500), phases=[Phase.generate])
+    @settings(max_examples=counts(15, 2500), phases=[Phase.generate])
     @given(programs.metal(portable=True))
     def draw(program: Program) -> None:
         drawn.append(program)

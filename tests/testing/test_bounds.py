@@ -77,7 +77,7 @@ def outcome(program: Program, seed: int, errors: dict[int, Array], arguments: An
     return counted
 
 
-@settings(max_examples=counts(100, 2000))
+@settings(max_examples=counts(50, 2000))
 @given(programs.tile())
 def test_other_executions_are_within_the_bounds(program: Program) -> None:
     program = wild.inexact(program)
@@ -108,7 +108,7 @@ def test_few_elements_are_undetermined(
 ) -> None:
     shares: list[float] = []
 
-    @settings(max_examples=counts(100, 2000))
+    @settings(max_examples=counts(50, 2000))
     @given(programs.tile(fast_math=math == "fast"))
     def count(drawn: Program) -> None:
         program = change(drawn)

@@ -54,7 +54,7 @@ def test_the_interpreter_of_metal_ir_conforms(script: Script) -> None:
 
 
 @pytest.mark.metal
-@settings(max_examples=counts(60, 10_000))
+@settings(max_examples=counts(40, 10_000))
 @given(launches.scripts())
 def test_metal_conforms(script: Script) -> None:
     conforms(METAL, script)

@@ -63,7 +63,7 @@ def test_the_levels_agree(change: Any, program: Program, way: Any) -> None:
 
 
 @pytest.mark.parametrize("change", CHANGES)
-@settings(max_examples=counts(30, 5000), suppress_health_check=[HealthCheck.filter_too_much])
+@settings(max_examples=counts(15, 5000), suppress_health_check=[HealthCheck.filter_too_much])
 @given(programs.tile(masked=True).filter(has_matrices), st.sampled_from(WAYS))
 def test_the_levels_agree_on_matrices(change: Any, program: Program, way: Any) -> None:
     simdgroups, interleavings = way
@@ -74,7 +74,7 @@ def test_the_levels_agree_where_a_gpu_multiplies_and_copies_otherwise() -> None:
     """In products of 16 terms, of fragments loaded by rows, and with copies that go on."""
     met: Counter[str] = Counter()
 
-    @settings(max_examples=counts(30, 5000), suppress_health_check=[HealthCheck.filter_too_much])
+    @settings(max_examples=counts(15, 5000), suppress_health_check=[HealthCheck.filter_too_much])
     @given(programs.tile(masked=True).filter(has_matrices), st.sampled_from(WAYS))
     def check(program: Program, way: Any) -> None:
         simdgroups, interleavings = way

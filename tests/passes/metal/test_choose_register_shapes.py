@@ -68,7 +68,7 @@ def held_anyhow(program: Program, seed: int) -> Program:
     return made
 
 
-@settings(max_examples=counts(60, 2000))
+@settings(max_examples=counts(30, 2000))
 @given(programs.metal())
 def test_what_a_program_does_stays(program: Program) -> None:
     made = chosen(program)
@@ -100,7 +100,7 @@ def test_texts_of_any_shapes_are_right_or_refused() -> None:
     drawn: list[Program] = []
 
     @settings(
-        max_examples=counts(100, 2000),
+        max_examples=counts(50, 2000),
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )

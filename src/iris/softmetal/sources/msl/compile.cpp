@@ -4,6 +4,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -110,6 +111,54 @@ std::vector<std::string> compiler_flags(const Settings &with, MathMode math, uns
     return made + math_flags(math) + (with.sanitize ? sanitizer_flags(with) : std::vector<std::string>{"-fwrapv"});
 }
 
+// What the compiler says of itself, and the linker as it starts it: to start that at once takes a quarter of the time.
+struct Compiler {
+    std::string error, version;
+    std::vector<std::string> linker;  // of `unlinked` into `linked`
+};
+
+const std::string unlinked = "/dev/null", linked = "/dev/full";
+
+// The words of a command that clang shows: in quotes, with a backslash before a character that would end them.
+std::vector<std::string> quoted_words(const std::string &line) {
+    std::vector<std::string> words;
+    bool within = false;
+    for (size_t at = 0; at < line.size(); ++at) {
+        if (line[at] == '"') {
+            within = !within;
+            if (within) words.emplace_back();
+        } else if (within) {
+            if (line[at] == '\\' && at + 1 < line.size()) ++at;
+            words.back() += line[at];
+        }
+    }
+    return words;
+}
+
+// Asked once in this process.
+Compiler known_compiler(const std::string &name) {
+    static std::mutex &mutex = *new std::mutex;
+    static auto &known = *new std::map<std::string, Compiler>;
+    std::lock_guard lock(mutex);
+    const auto found = known.find(name);
+    if (found != known.end()) return found->second;
+    const Outcome outcome = run_program({name, "-###", "-shared", "-nostdlib", unlinked, "-o", linked, "-lm", "-lgcc"});
+    const size_t command = outcome.output.find("\n \"");
+    if (!outcome.succeeded || outcome.output.find("clang") == std::string::npos || command == std::string::npos) {
+        return {"kernels are compiled by clang 16 or newer (on Debian: apt install clang-19), and '" + name +
+                    "', which IRIS_SOFTMETAL_COMPILER may name, is none that runs\n",
+                "", {}};
+    }
+    return known[name] = {"", outcome.output.substr(0, command), quoted_words(outcome.output.substr(command))};
+}
+
+Outcome link(const Settings &with, const MemoryFile &object, const MemoryFile &library) {
+    std::vector<std::string> command = known_compiler(with.compiler).linker;
+    std::replace(command.begin(), command.end(), unlinked, object.path());
+    std::replace(command.begin(), command.end(), linked, library.path());
+    return run_program(command, {&object, &library});
+}
+
 // All that a precompiled header depends on.
 std::string header_key(const Settings &with, MathMode math, unsigned version, const std::string &compiler) {
     std::string all = with.compiler + compiler;
@@ -194,13 +243,10 @@ public:
                                           "\n" + std::to_string(int(with.count)) + standard(version)}];
         if (!header.path.empty() && fs::exists(header.path)) return header;
         header = {};
-        const Outcome compiler = run_program({with.compiler, "--version"});
-        if (!compiler.succeeded || compiler.output.find("clang") == std::string::npos) {
-            header.error = "kernels are compiled by clang 16 or newer (on Debian: apt install clang-19), and '" +
-                           with.compiler + "', which IRIS_SOFTMETAL_COMPILER may name, is none that runs\n";
-            return header;
-        }
-        header.path = cached_header(with, math, version, compiler.output, header.error);
+        const Compiler compiler = known_compiler(with.compiler);
+        header.error = compiler.error;
+        if (!header.error.empty()) return header;
+        header.path = cached_header(with, math, version, compiler.version, header.error);
         if (!header.path.empty() || !header.error.empty()) return header;
         // Where nothing can be kept: for this process alone, as long as it runs.
         own.push_back(std::make_unique<MemoryFile>());
@@ -387,8 +433,7 @@ Compilation compile(const std::string &source, const Options &options, const Con
                               {&unoptimized}, &object);
     }
     if (!outcome.succeeded) return {"", outcome.output};
-    outcome = run_program({with.compiler, "-shared", "-nostdlib", object.path(), "-o", library.path(), "-lm", "-lgcc"},
-                          {&object, &library});
+    outcome = link(with, object, library);
     if (!outcome.succeeded) return {"", outcome.output};
     return {library.contents(), ""};
 }
