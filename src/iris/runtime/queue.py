@@ -410,8 +410,8 @@ class Stream:
                 if other.stream is not None:
                     messages.wait_for_event(buffer, other.stream._event, other.signal)
                     self._waited[other.stream.number] = other.signal
-            encoder, sample = self._new_encoder(buffer)
-            made(encoder, streams.device, "an encoder")
+            given, sample = self._new_encoder(buffer)
+            encoder = made(given, streams.device, "an encoder")
             number = next(streams.begun)
             self._open = batch = Batch(self, number, buffer, encoder, [*self._sent][-1:] + others)
             batch.sample = sample
@@ -475,14 +475,14 @@ class Stream:
         prints."""
         lines: list[str] = []
         failure = batch.failure
+        if failure is None and self._streams.has_failed:
+            # Its own error may be for want of what it was given.
+            given = [block.failure for block in launch.blocks if block.failure is not None]
+            failure = given[0] if given else None
         if isinstance(launch, Launch) and launch.report is not None:
             lines, error = reports.read(launch.pipeline.source, launch.grid, words(launch.report))
             if error is not None and failure is None:
                 failure = batch.failures.get(id(launch)) or self._streams.failed(error)
-                batch.failures[id(launch)] = failure
-        if failure is None and self._streams.has_failed:
-            given = [block.failure for block in launch.blocks if block.failure is not None]
-            failure = given[0] if given else None
         if failure is not None:
             batch.failures[id(launch)] = failure
             for block in launch.written:

@@ -48,7 +48,7 @@ class Timestamps:
     def of(
         runtime: Runtime, send: Messages, device: Object, new: Callable[[str], Object]
     ) -> Timestamps | None:
-        """Those of a device; None if it samples nothing where encoders begin and end."""
+        """The timestamps of a device; None if it samples nothing where encoders begin and end."""
         if not send.samples_at(device, AT_STAGES) & 0xFF:
             return None
         sets = send.counter_sets(device)
