@@ -1,13 +1,17 @@
 """Compile texts with Apple's compiler: every golden one, and those of random programs.
 
     python tests/apple_texts.py
+    python tests/apple_texts.py --strict --count 2000
 
 Needs a Mac with Xcode.  Xcode 26 has no `metal` of its own: it is downloaded where it is missing.
-The exit status is 1 if it cannot be found, or refuses a text.
+With `--strict` it is softmetal that holds the texts to Apple's rules.
+The exit status is 1 if there is no compiler, or a text is refused.
 """
 
 from __future__ import annotations
 
+import argparse
+import itertools
 import os
 import subprocess
 import sys
@@ -20,6 +24,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from iris.codegen import emit
+from iris.codegen.languages.msl import MSL
 from iris.codegen.source import Source
 from iris.compiler.compilation import entry_of
 from iris.compiler.metallib import METAL, compile_text
@@ -27,14 +32,15 @@ from iris.compiler.pipelines import METAL_PIPELINE
 from iris.errors import DeviceError, OutOfResources
 from iris.ir import Level, parse
 from iris.passes import run
-from iris.testing import programs
+from iris.testing import programs, threads
 from iris.testing.levels import with_simdgroups
-from iris.testing.texts import shaped
+from iris.testing.texts import shaped, together
 from iris.tools.replay import Program
 
 ROOT = Path(__file__).parents[1]
 DOWNLOAD = ("xcodebuild", "-downloadComponent", "MetalToolchain")
 RANDOM = 500
+TOGETHER = 25  # texts that softmetal's compiler is given at once
 
 
 def golden() -> Iterator[Source]:
@@ -44,7 +50,7 @@ def golden() -> Iterator[Source]:
 
 
 def random(count: int) -> list[Source]:
-    """The texts of random programs, of tiles and of threads."""
+    """The texts of random programs, of tiles and of threads, in IR and in Python."""
     made: list[Source] = []
 
     @settings(
@@ -55,8 +61,11 @@ def random(count: int) -> list[Source]:
         phases=[Phase.generate],
         suppress_health_check=[HealthCheck.too_slow],
     )
-    @given(st.one_of(programs.tile(), programs.metal()))
-    def draw(program: Program) -> None:
+    @given(st.one_of(programs.tile(), programs.metal(portable=True), programs.threads()))
+    def draw(program: Program | threads.Kernel) -> None:
+        if isinstance(program, threads.Kernel):
+            made.append(emit(entry_of(program.lower().stages[-1].module)))
+            return
         function = program.function
         if function.function_level is Level.TILE:
             pipeline = with_simdgroups(METAL_PIPELINE, 4)
@@ -89,6 +98,32 @@ def refused(sources: Sequence[Source], compiler: Sequence[str]) -> list[str]:
         return [words for words in said if words]
 
 
+def against_rules(sources: Sequence[Source]) -> list[str]:
+    """What softmetal says of the texts that Apple's compiler would refuse."""
+    from softmetal.msl import check
+
+    wrong: list[str] = []
+    for (version, _), alike in itertools.groupby(sorted(sources, key=_kind), _kind):
+        texts = list(alike)
+        number = version[0] * 100 + version[1] * 10
+        for start in range(0, len(texts), TOGETHER):
+            several = texts[start : start + TOGETHER]
+            if check(together(several)[0].text, number) is None:
+                continue
+            said = [check(one.text, number) for one in several]
+            pairs = zip(said, several, strict=True)
+            # Together they may be refused for what none of them says alone.
+            wrong += [f"{words}\n{one.text}" for words, one in pairs if words] or [
+                "some texts are refused only together"
+            ]
+    return wrong
+
+
+def _kind(source: Source) -> tuple[tuple[int, int], bool]:
+    """What texts have in common that can be one."""
+    return source.version, source.text.startswith(MSL.prologue + MSL.exact_pragma)
+
+
 def found(compiler: Sequence[str], download: Sequence[str]) -> bool:
     """Whether there is a compiler, after it was downloaded if it was not there."""
 
@@ -117,10 +152,22 @@ def main(
         )
         return 1
     texts = [*golden(), *random(count)]
-    wrong = refused(texts, compiler)
+    return told(texts, refused(texts, compiler))
+
+
+def strict(count: int) -> int:
+    texts = [*golden(), *random(count)]
+    return told(texts, against_rules(texts))
+
+
+def told(texts: Sequence[Source], wrong: Sequence[str]) -> int:
     print("\n".join([*wrong, f"{len(texts) - len(wrong)} of {len(texts)} texts compile"]))
     return 1 if wrong else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    parser = argparse.ArgumentParser(description="Compile texts with Apple's compiler.")
+    parser.add_argument("--strict", action="store_true", help="ask softmetal, not the compiler")
+    parser.add_argument("--count", type=int, default=RANDOM, help="how many random programs")
+    asked = parser.parse_args()
+    sys.exit(strict(asked.count) if asked.strict else main(count=asked.count))

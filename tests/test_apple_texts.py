@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,18 @@ def test_all_texts_compile(compiler: list[str], capsys: pytest.CaptureFixture[st
     assert texts > 20
     assert apple_texts.main([*compiler, "no such word"], ["false"], 5) == 0
     assert capsys.readouterr().out == f"{texts} of {texts} texts compile\n"
+
+
+@pytest.mark.softmetal
+def test_softmetal_holds_them_to_apples_rules(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert apple_texts.strict(5) == 0
+    assert " texts compile\n" in capsys.readouterr().out
+    sources = apple_texts.random(2)
+    wrong = replace(sources[0], text=sources[0].text + "int f(long long x) { return 1; }\n")
+    (said,) = apple_texts.against_rules([wrong, sources[1]])
+    assert "'long long' is not supported in Metal" in said
 
 
 def test_a_text_that_does_not(compiler: list[str], capsys: pytest.CaptureFixture[str]) -> None:

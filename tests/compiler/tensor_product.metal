@@ -27,17 +27,17 @@ METAL_FUNC thread float2& pair(thread simdgroup_float8x8& x) {
 }
 
 // Adds products of 16x16 matrices and pairs of them, each of four fragments, to pairs.
-template <ushort rows, ushort columns>
+template <ushort rows, ushort columns, bool tf32>
 METAL_FUNC void multiply_tensors(thread simdgroup_float8x8* to, thread simdgroup_half8x8* a,
                                  thread simdgroup_half8x8* b, thread simdgroup_float8x8* acc) {
     using namespace mpp::tensor_ops;
-    constexpr auto of = matmul2d_descriptor(16, 32, 16, false, false, false,
+    constexpr auto of = matmul2d_descriptor(16, 32, 16, false, false, tf32,
                                             matmul2d_descriptor::mode::multiply_accumulate);
     matmul2d<of, execution_simdgroup> product;
-    auto left = product.get_left_input_cooperative_tensor<half, half, float>();
-    auto right = product.get_right_input_cooperative_tensor<half, half, float>();
-    auto sum =
-        product.get_destination_cooperative_tensor<decltype(left), decltype(right), float>();
+    auto left = product.template get_left_input_cooperative_tensor<half, half, float>();
+    auto right = product.template get_right_input_cooperative_tensor<half, half, float>();
+    auto sum = product.template get_destination_cooperative_tensor<decltype(left), decltype(right),
+                                                                   float>();
     #pragma unroll
     for (ushort row = 0; row < rows; ++row) {
         #pragma unroll
@@ -141,7 +141,7 @@ kernel void gemm(
             pair(right[i * 2]) = v_1.xy;
             pair(right[i * 2 + 1]) = v_1.zw;
         }
-        multiply_tensors<2, 1>(&acc[0], &left[0], &right[0], &acc[0]);
+        multiply_tensors<2, 1, false>(&acc[0], &left[0], &right[0], &acc[0]);
     }
     int C_row = uint(at_7) + at_5;
     int C_col = uint(at_8) + at_6;

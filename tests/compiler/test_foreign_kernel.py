@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,9 @@ import pytest
 
 import foreign_libraries
 import iris
+import iris.cuda
 from foreign_libraries import MlxArray, Tensor
+from iris import metal
 from iris.compiler.compilation import Compilation
 from iris.errors import ArgumentError, DeviceError, DTypeError, PipelineError
 
@@ -72,6 +75,40 @@ def _product() -> Compilation:
 def _counted() -> Compilation:
     x = np.zeros(1000, np.int32)
     return counted.lower(x, np.zeros(8, np.int32), 1000, B=256, grid=4)
+
+
+@iris.metal.kernel
+def twice(X, Out):
+    i = metal.thread_id_x()
+    Out[i] = 2.0 * X[i]
+
+
+CUDA = """
+__global__ void twice(const float* X, float* Out, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) Out[i] = 2.0f * X[i];
+}
+"""
+
+
+@pytest.mark.parametrize("kind", ["thread", "cuda"])
+def test_kernels_by_thread(kind: str, tmp_path: Path) -> None:
+    """Where threads do not fill threadgroups, their number is the last argument."""
+    x, out = _floats(300), np.zeros(300, np.float32)
+    if kind == "thread":
+        lowered, last = twice.lower(x, out, threads=300), {"threads_x": 300}
+    else:
+        (tmp_path / "twice.cu").write_text(CUDA)
+        kernel = iris.cuda.load(tmp_path / "twice.cu").twice
+        lowered, last = kernel.lower(x, out, 300, grid=2, block=256), {"n": 300}
+    lowered.to_torch()(Tensor(x), Tensor(out), **last)
+    np.testing.assert_array_equal(out, 2 * x)
+    np.testing.assert_array_equal(lowered.to_mlx()(MlxArray(x), (300,), **last).value, 2 * x)
+    lowered.save(tmp_path / "twice.iris")
+    again = np.zeros(300, np.float32)
+    saved = iris.load_kernel(tmp_path / "twice.iris")
+    saved[2](x, again, device="interp:metal", **last)
+    np.testing.assert_array_equal(again, 2 * x)
 
 
 def test_torch() -> None:

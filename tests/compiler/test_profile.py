@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
+import time
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +12,7 @@ import pytest
 
 import iris
 from iris.runtime.devices import select
-from on_metal import METAL
+from on_metal import METAL, library
 
 DEVICES = ["interp", pytest.param(METAL, marks=pytest.mark.metal)]
 
@@ -57,6 +59,40 @@ def test_a_profile(device: str, tmp_path: Path) -> None:
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
     assert [event["name"] for event in events] == [r.kernel for r in ran]
     assert events[0]["ph"] == "X" and min(event["ts"] for event in events) == 0
+
+
+#: What a device without counters, or without room for samples, does not do.
+FAULTS = (
+    *("", "supportsCounterSampling:", "counterSets", "resolveCounterRange:"),
+    *("newCounterSampleBufferWithDescriptor:error:", "sampleBufferAttachments"),
+    "objectAtIndexedSubscript:",
+)
+
+
+@pytest.mark.softmetal
+@pytest.mark.parametrize("fault", FAULTS)
+def test_times_are_those_of_the_encoder(fault: str) -> None:
+    """Or of the command buffer, where there are no others; the clock is the same."""
+    device = select("softmetal")
+    x = iris.asarray(np.ones(64, np.float32), device=device)
+    stream, other = device.new_stream(), device.new_stream()
+    scale[1](x, x, 64, B=64, stream=stream)
+    device.synchronize()
+    fail = library().softmetal_fail
+    fail.argtypes = [ctypes.c_char_p, ctypes.c_uint]
+    fail(fault.encode(), 1 if fault else 0)
+    before = time.monotonic()
+    with iris.profile(device) as measured:
+        scale[1](x, x, 64, B=64, stream=stream)
+        scale[1](x, x, 64, B=64, stream=other)  # its command buffer waits for the first
+    after = time.monotonic()
+    assert bool(fault) == fail(None, 0)
+    first, second = measured.launches
+    assert before < first.start < first.end < after + 1e-3
+    assert before < second.start < second.end < after + 1e-3
+    if not fault:
+        assert first.end < second.start
+    assert (x.numpy() == 8).all()
 
 
 def test_a_profile_of_nothing() -> None:

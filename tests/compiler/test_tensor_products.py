@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import iris
+import iris.interp.metal
+import iris.interp.tile
+from iris import constexpr, interp
 from iris.codegen import emit
 from iris.codegen.languages.cuda import CUDA
 from iris.compiler.compilation import entry_of
-from iris.errors import ParseError, VerifyError
-from iris.ir import parse
+from iris.errors import ParseError, ProgramError, VerifyError
+from iris.ir import Level, parse
 from iris.targets.apple import M5_TENSORS
 from matrix_programs import BF16, F16, F32, Array, attention, gemm, product, whole
 
@@ -51,6 +56,75 @@ def test_a_product_is_the_left_operand_of_the_next(device: str) -> None:
     weights = np.exp(0.25 * q[0].astype(np.float64) @ k[0].T)
     expected = weights / weights.sum(axis=1, keepdims=True) @ v[0]
     np.testing.assert_allclose(out[0], expected, rtol=0, atol=2e-6)
+
+
+@iris.kernel
+def relaxed(A, B, C, M, N, K, BLOCK_M: constexpr, BLOCK_N: constexpr, BLOCK_K: constexpr):
+    i, j = iris.program_id(0) * BLOCK_M, iris.program_id(1) * BLOCK_N
+    acc = iris.zeros((BLOCK_M, BLOCK_N), iris.f32)
+    for k in range(0, K, BLOCK_K):
+        a = iris.tile_load(A, i, k, K, (BLOCK_M, BLOCK_K))
+        acc = iris.dot(a, iris.tile_load(B, k, j, N, (BLOCK_K, BLOCK_N)), acc, precision="tf32")
+    iris.tile_store(C, i, j, N, acc)
+
+
+def tf32(x: Array) -> Array:
+    """Rounded to 10 bits after the point, to even: by arithmetic, not by bits."""
+    _, exponent = np.frexp(x)
+    unit = np.ldexp(1.0, exponent - 11)
+    with np.errstate(invalid="ignore"):
+        return np.where(np.isfinite(x), np.rint(x.astype(np.float64) / unit) * unit, x)
+
+
+@pytest.mark.parametrize("device", ["interp", *DEVICES])
+def test_operands_are_rounded_to_tf32(device: str) -> None:
+    """By the same product of tensors, which may then be computed as one of tf32."""
+    random = np.random.default_rng(0)
+    a, b = random.standard_normal((2, 32, 64)).astype(F32)
+    a[0, :4] = 1 + 2**-11, 1 + 3 * 2**-11, np.uint32(0x7F800001).view(F32), np.inf
+    c = np.empty((32, 32), F32)
+    arguments = a, b.reshape(64, 32), c, 32, 32, 64
+    relaxed[1, 1](*arguments, BLOCK_M=32, BLOCK_N=32, BLOCK_K=32, device=device)
+    expected = tf32(a) @ tf32(b.reshape(64, 32))
+    assert np.isnan(c[0]).all()
+    np.testing.assert_allclose(c[1:], expected[1:], rtol=0, atol=2e-5)
+    lowered = relaxed.lower(*arguments, BLOCK_M=32, BLOCK_N=32, BLOCK_K=32, grid=(1, 1))
+    assert re.search(r"multiply_tensors<\d, \d, true>", lowered.msl)
+
+
+@pytest.mark.parametrize("op", ["tile.dot", "metal.mma"])
+def test_what_is_marked_as_tf32_is_of_tf32(op: str) -> None:
+    text = TF32[op]
+    with pytest.raises(ProgramError, match="no number of tf32"):
+        run_text(text.format(value=1 + 2**-11, dtype="f32"))
+    run_text(text.format(value=1 + 2**-10, dtype="f32"))
+    with pytest.raises(ParseError, match="operands of tf32 are of f32"):
+        parse(text.format(value=1.0, dtype="f16"))
+
+
+TF32 = {
+    "tile.dot": """
+func tile @f(%X: ptr<f32>) {{
+  %a: tile<8x8x{dtype}> = constant {value}
+  %c: tile<8x8xf32> = tile.dot %a, %a, tf32=true
+  return
+}}
+""",
+    "metal.mma": """
+func metal @f simdgroups=1(%X: ptr<f32>) {{
+  %a: regs<2x{dtype}> = constant {value}
+  %acc: regs<2xf32> = constant 0.0
+  %c: regs<2xf32> = metal.mma %a, %a, %acc, tf32=true
+  return
+}}
+""",
+}
+
+
+def run_text(text: str) -> None:
+    (function,) = parse(text)
+    level = {Level.TILE: interp.tile, Level.METAL: interp.metal}[function.function_level]
+    level.run(function, (1, 1, 1), [np.zeros(1, F32)])
 
 
 def lowered() -> Any:

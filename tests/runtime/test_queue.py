@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import dis
 import gc
 import signal
@@ -237,6 +238,74 @@ def test_memory_written_anew_is_right_again(device: Metal) -> None:
     assert block in [other.argument.memory.block for other in others]
     for other in others:
         other.numpy()
+
+
+# Streams that wait for each other on the GPU.
+
+
+@pytest.fixture
+def waits(device: Metal, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The command buffers that the host waits for."""
+    found: list[Any] = []
+    wait = device.messages.wait
+    monkeypatch.setattr(device.messages, "wait", lambda one: found.append(one) or wait(one))
+    return found
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_streams_hand_over_without_the_host(device: Metal, waits: list[Any], seed: int) -> None:
+    """A chain through more streams than a batch of one waits for."""
+    x = ones(device)
+    streams = [device.new_stream() for _ in range(5)]
+    buffers = [iris.empty_like(x) for _ in range(8)]
+    device.shuffle(seed)
+    try:
+        for step in range(8):
+            before = x if step == 0 else buffers[step - 1]
+            plus[2](before, buffers[step], 1.0, 100, stream=streams[step % 5])
+            plus[2](before, iris.empty_like(x), 5.0, 100, stream=streams[step % 5])  # no new wait
+        assert not waits
+        assert (buffers[-1].numpy() == 9).all()
+        assert waits
+        plus[2](buffers[-1], x, 1.0, 100, stream=streams[0])  # after all that read x
+        assert (x.numpy() == 10).all()
+    finally:
+        device.shuffle(None)
+
+
+def test_a_failure_holds_nobody_up(device: Metal, waits: list[Any]) -> None:
+    """What waits for a batch that failed goes on, and fails for want of what it was given."""
+    x, out, last = ones(device), ones(device), ones(device)
+    one, two = device.new_stream(), device.new_stream()
+    program = broken(device)
+    for _ in range(3):
+        device.launch(program, (4, 1, 1), [x.argument, out.argument, 2.0, 100], one)
+    scale[2](out, last, 2.0, 100, stream=two)
+    good = iris.empty_like(x)
+    scale[2](x, good, 2.0, 100, stream=two)
+    assert not waits
+    assert (in_a_thread(good.numpy) == 2).all()
+    with pytest.raises(DeviceError, match="the kernel scale failed"):
+        last.numpy()
+
+
+def test_streams_without_an_event_are_refused(device: Metal) -> None:
+    library().softmetal_fail(b"newSharedEvent", 1)
+    with pytest.raises(DeviceError, match="could not make a shared event"):
+        device.new_stream()
+    queues = live("SMQueue")
+    streams = [device.new_stream() for _ in range(3)]
+    assert live("SMQueue") == queues + 3
+    del streams
+    assert live("SMQueue") == queues
+
+
+def live(kind: str) -> int:
+    """How many objects of a class of softmetal there are."""
+    ask = library().softmetal_live_text
+    ask.restype = ctypes.c_char_p
+    counts = dict(map(str.split, ask().decode().splitlines()))
+    return int(counts.get(kind, 0))
 
 
 # Ctrl-C.

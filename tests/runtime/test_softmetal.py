@@ -192,19 +192,22 @@ NEEDED = {
     "MTLCreateSystemDefaultDevice",
     "new",
     "newCommandQueue",
+    "newSharedEvent",
     "newLibraryWithSource:options:error:",
     "newIndirectCommandBufferWithDescriptor:maxCommandCount:options:",
     "indirectComputeCommandAtIndex:",
     "contents",
     "commandBuffer",
     "computeCommandEncoderWithDispatchType:",
+    "computeCommandEncoderWithDescriptor:",
     "commit",
     "waitUntilCompleted",
     "status",
 }
 # Without this there is no result, unless the pipeline is kept: then it is compiled anew.
 PIPELINE = "newComputePipelineStateWithDescriptor:options:reflection:error:"
-# Without these memory is asked for again or copied, what is compiled is compiled anew or not kept.
+# Without these memory is asked for again or copied, what is compiled is compiled anew or not kept,
+# the host signals what waits, and times are those of command buffers.
 SPARED = {
     "newBinaryArchiveWithDescriptor:error:",
     "addComputePipelineFunctionsWithDescriptor:error:",
@@ -216,6 +219,13 @@ SPARED = {
     "newLibraryWithData:error:",
     "newFunctionWithName:",
     "libraryDataContents",
+    "signaledValue",
+    "supportsCounterSampling:",
+    "counterSets",
+    "newCounterSampleBufferWithDescriptor:error:",
+    "sampleBufferAttachments",
+    "objectAtIndexedSubscript:",
+    "resolveCounterRange:",
 }
 
 
@@ -248,6 +258,10 @@ def scenario() -> np.ndarray:
     recording.replay()
     recording.launches[0].update(factor=0.5)
     recording.replay()
+    with iris.profile(device) as measured:
+        scale[16](out, out, 2.0, 1024, stream=device.new_stream())
+        scale[16](out, out, 0.5, 1024)
+    assert [ran.end >= ran.start > 0 for ran in measured.launches] == [True, True]
     return np.array(out.numpy())
 
 

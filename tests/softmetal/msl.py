@@ -218,6 +218,7 @@ class Library:
             raise Failure(error)
 
 
-def check(source: str) -> str | None:
+def check(source: str, version: int = 0) -> str | None:
     """What is wrong with a text whose address spaces are real."""
-    return _text(machine().msl_check(source.encode(), None))
+    options = _options({}, version, MathMode.SAFE)
+    return _text(machine().msl_check(source.encode(), c.byref(options)))

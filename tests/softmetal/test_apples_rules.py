@@ -274,6 +274,22 @@ def test_a_text_is_held_to_apples_rules(text: str, message: str) -> None:
     assert "program_source:" in said
 
 
+# Of a constant that a pipeline gives, and instances by names of their types.
+INSTANCES = """constant bool doubled [[function_constant(0)]];
+template <typename T> kernel void fill(device T* F [[buffer(0)]], device int* I [[buffer(1)]]) {
+    F[0] = doubled ? 2 : min(I[0], %s);
+}
+typedef decltype(fill<float>) of_floats;
+template [[host_name("fill float")]] kernel of_floats fill<float>;
+template [[host_name("fill int")]] [[kernel]] decltype(fill<int>) fill<int>;
+"""
+
+
+def test_instances_of_templates_are_checked() -> None:
+    assert check(HEAD + INSTANCES % "1") is None
+    assert "call to 'min' is ambiguous" in (check(HEAD + INSTANCES % "1u") or "")
+
+
 BUFFERS = "device float* F [[buffer(0)]], uint i [[thread_position_in_grid]]"
 
 # Texts that Apple's compiler takes, with what a kernel `k` of 32 threads then writes.

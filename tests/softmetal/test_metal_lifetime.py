@@ -212,9 +212,18 @@ MAKERS: dict[str, Callable[[], Any]] = {
     "commandBuffer": lambda: m.command_buffer(m.queue()),
     "computeCommandEncoderWithDispatchType:": lambda: ended(m.encoder(m.command_buffer(m.queue()))),
     "newSharedEvent": lambda: m.ask(m.device(), "newSharedEvent"),
+    "newCounterSampleBufferWithDescriptor:error:": lambda: samples(2),
     "newIndirectCommandBufferWithDescriptor:maxCommandCount:options:": lambda: indirect(1),
     "contents": lambda: m.number(m.buffer(4), "contents") or None,
 }
+
+
+def samples(count: int) -> Any:
+    described = m.new("MTLCounterSampleBufferDescriptor")
+    times = m.ask(m.ask(m.device(), "counterSets"), "objectAtIndex:", 0)
+    m.send(described, "setCounterSet:", times)
+    m.send(described, "setSampleCount:", count)
+    return m.ask(m.device(), "newCounterSampleBufferWithDescriptor:error:", described, error=True)
 
 
 def ended(encoder: Any) -> Any:

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from msl import Failure, Library
+from msl import Failure, Library, check
+
+from support import ROOT
 
 METAL_4 = 400
 Array = np.ndarray[Any, Any]
@@ -65,6 +67,36 @@ kernel void steps(device half* A [[buffer(0)]], device half* B [[buffer(1)]],
     sum.store(c);
 }
 
+// Of operands in memory: by a thread or by all simdgroups, to memory or to what these hold.
+template <typename T, typename C, typename Scope, ushort held>
+[[kernel]] void in_memory(device T* A [[buffer(0)]], device T* B [[buffer(1)]],
+                          device C* to [[buffer(2)]], constant int3& s [[buffer(3)]],
+                          uint2 group [[threadgroup_position_in_grid]]) {
+    auto a = tensor(A, Sizes(s.z, s.x)), b = tensor(B, Sizes(s.y, s.z));
+    auto c = tensor(to, Sizes(s.y, s.x), array<int, 2>{1, s.y});
+    constexpr auto of = matmul2d_descriptor(32, 48);
+    matmul2d<of, Scope> op;
+    auto left = a.slice(0, int(group.y) * 32), right = b.slice(int(group.x) * 48, 0);
+    auto part = c.slice(int(group.x) * 48, int(group.y) * 32);
+    if constexpr (held) {
+        auto sum = op.template get_destination_cooperative_tensor<decltype(a), decltype(b), C>();
+        op.run(left, right, sum);
+        for (ushort i = 0; i < sum.get_capacity(); ++i) {
+            if (sum.get_mask(i)) sum[i] = max(sum[i], C(0));
+        }
+        sum.store(part);
+    } else {
+        op.run(left, right, part);
+    }
+}
+#define IN_MEMORY(name, T, C, scope, held) \\
+    template [[host_name(name)]] [[kernel]] \\
+    decltype(in_memory<T, C, scope, held>) in_memory<T, C, scope, held>;
+IN_MEMORY("thread", half, float, execution_thread, 0)
+IN_MEMORY("simdgroup", half, half, execution_simdgroup, 0)
+IN_MEMORY("simdgroups", char, int, execution_simdgroups<4>, 0)
+IN_MEMORY("held", half, float, execution_simdgroups<4>, 1)
+
 kernel void parting(device float* C [[buffer(0)]], uint i [[thread_position_in_grid]]) {
     constexpr auto of = matmul2d_descriptor(16, 16, 16);
     matmul2d<of, execution_simdgroup> op;
@@ -117,6 +149,86 @@ def test_products_are_added_to_what_lanes_hold() -> None:
     library().run("steps", [a, b, c, np.int32([48])], 32, 32)
     np.testing.assert_array_equal(c[:, :32], a.astype(np.float32) @ b + np.eye(16, 32))
     assert (c[:-1, 32:] == 77).all()
+
+
+IN_MEMORY = [
+    ("thread", np.float16, np.float32, 1),
+    ("simdgroup", np.float16, np.float16, 32),
+    ("simdgroups", np.int8, np.int32, 128),
+    ("held", np.float16, np.float32, 128),
+]
+
+
+@pytest.mark.parametrize(("name", "given", "made", "threads"), IN_MEMORY)
+def test_products_of_memory(name: str, given: Any, made: Any, threads: int) -> None:
+    """The depth is that of the tensors; in registers there is time for another function."""
+    a, b = _numbers(50, 19), _numbers(19, 70)
+    c = np.full((50, 70), 77, made)
+    sizes = np.array([50, 70, 19, 0], np.int32)
+    operands = [a.astype(given), b.astype(given), c, sizes]
+    library().run(name, operands, (2 * threads, 2, 1), threads)
+    expected = np.maximum(a @ b, 0) if name == "held" else a @ b
+    np.testing.assert_array_equal(c, expected)
+
+
+def test_another_number_of_simdgroups_is_an_error() -> None:
+    with pytest.raises(Failure, match="is for another number of simdgroups"):
+        library().run("held", [np.zeros(9, np.float16)] * 4, 64, 64)
+
+
+HEAD = """#include <metal_stdlib>
+using namespace metal;
+using namespace mpp::tensor_ops;
+typedef dextents<int, 2> Sizes;
+kernel void k(device half* H [[buffer(0)]], device bfloat* B [[buffer(1)]],
+              device float* F [[buffer(2)]]) {
+    auto h = tensor(H, Sizes(4, 4));
+    auto b = tensor(B, Sizes(4, 4));
+    auto f = tensor(F, Sizes(4, 4));
+    constexpr auto of = matmul2d_descriptor(16, 32, 16);
+    matmul2d<of, execution_simdgroup> op;
+    matmul2d<of, execution_simdgroups<4>> all;
+"""
+#: What Metal's header refuses of products, and a neighbour that it takes.
+RULES = [
+    ("matmul2d<of, int> x;", "Scope template argument", "matmul2d<of, execution_thread> x;"),
+    ("op.run(b, b, h);", "unsupported type", "op.run(b, b, f);"),
+    ("op.run(f, b, h);", "unsupported type", "op.run(h, b, h);"),
+    (
+        "op.run(h.slice(0, 0), h, f);",
+        "no matching member",
+        "auto x = h.slice(0, 0); op.run(x, h, f);",
+    ),
+    (
+        "auto x = all.get_left_input_cooperative_tensor<half, half, float>();",
+        "one simdgroup",
+        "auto x = op.get_left_input_cooperative_tensor<half, half, float>();",
+    ),
+    (
+        "auto x = op.get_left_input_cooperative_tensor<device half, half, float>();",
+        "no address space",
+        "auto x = op.get_right_input_cooperative_tensor<half, half, float>();",
+    ),
+    (
+        "tensor<half, Sizes, tensor_inline> x(H, Sizes(4, 4));",
+        "no matching constructor",
+        "tensor<device half, Sizes, tensor_inline> x(H, Sizes(4, 4));",
+    ),
+]
+
+
+@pytest.mark.parametrize(("wrong", "message", "right"), RULES)
+def test_texts_are_held_to_metals_header(wrong: str, message: str, right: str) -> None:
+    said = check(HEAD + wrong + "\n}\n", METAL_4)
+    assert said is not None
+    assert message in said, said
+    assert "program_source:13:" in said
+    assert check(HEAD + right + "\n}\n", METAL_4) is None
+
+
+def test_our_texts_pass() -> None:
+    for text in (TEXT, (ROOT / "tests/compiler/tensor_product.metal").read_text()):
+        assert check(text, METAL_4) is None
 
 
 def test_all_lanes_take_part() -> None:

@@ -48,7 +48,8 @@ def _mma(ctx: Writer, op: metal.Mma) -> None:
     if op.tensors:
         define(ctx, "multiply_tensors", dtype_of(op.a))
         name = ctx.language.helpers["multiply_tensors"].name
-        ctx.put(Run(Call(f"{name}<{rows // 2}, {columns // 4}>", *arrays)))
+        relaxed = str(op.tf32).lower()
+        ctx.put(Run(Call(f"{name}<{rows // 2}, {columns // 4}, {relaxed}>", *arrays)))
         return
     if ctx.language.multiplies_arrays:
         words = str(op.transposed).lower()

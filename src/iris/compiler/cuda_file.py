@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from iris.compiler.compilation import Compilation
 from iris.compiler.thread_kernel import ThreadKernel
 from iris.errors import ArgumentError, FileError, LanguageError
 from iris.frontend.cuda.unit import TranslatedKernel, Unit
@@ -95,27 +96,42 @@ class CudaKernel:
                 "shared memory after these",
             )
         grid, block, *rest = shape
-        more = {"dynamic_shared": rest[0] if rest else 0} if self._is_dynamic else {}
+        sizes = self._sizes(grid, block, *rest)
 
         def launch(*arguments: Any, **options: Any) -> None:
-            for name in self._used:
-                if name not in self._symbols:
-                    raise error_here(
-                        ArgumentError,
-                        f"{self.name} uses the variable {name} of its file: set "
-                        f"file.symbols[{name!r}] to an array before",
-                    )
-            arguments += tuple([self._symbols[name] for name in self._used])
-            for one in arguments:
-                if getattr(one, "size", 0) > i32.high:
-                    raise error_here(
-                        ArgumentError,
-                        "an array has at most 2**31 - 1 elements: kernels of CUDA "
-                        "files count them with 32 bits",
-                    )
-            self.kernel(*arguments, grid=grid, threadgroup=block, **more, **options)
+            self.kernel(*self._with_symbols(arguments), **sizes, **options)
 
         return launch
+
+    def lower(
+        self, *arguments: Any, grid: Any, block: Any, shared: int = 0, **options: Any
+    ) -> Compilation:
+        """What the kernel becomes for some arguments, without running it."""
+        sizes = self._sizes(grid, block, shared)
+        return self.kernel.lower(*self._with_symbols(arguments), **sizes, **options)
+
+    def _sizes(self, grid: Any, block: Any, shared: int = 0) -> dict[str, Any]:
+        more = {"dynamic_shared": shared} if self._is_dynamic else {}
+        return {"grid": grid, "threadgroup": block, **more}
+
+    def _with_symbols(self, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The arguments of a launch, and the variables of the file that the kernel uses."""
+        for name in self._used:
+            if name not in self._symbols:
+                raise error_here(
+                    ArgumentError,
+                    f"{self.name} uses the variable {name} of its file: set "
+                    f"file.symbols[{name!r}] to an array before",
+                )
+        arguments += tuple([self._symbols[name] for name in self._used])
+        for one in arguments:
+            if getattr(one, "size", 0) > i32.high:
+                raise error_here(
+                    ArgumentError,
+                    "an array has at most 2**31 - 1 elements: kernels of CUDA "
+                    "files count them with 32 bits",
+                )
+        return arguments
 
     def __repr__(self) -> str:
         return f"<CUDA kernel {self.name}>"

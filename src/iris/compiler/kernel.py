@@ -18,7 +18,7 @@ from iris.compiler.recording import RECORDERS, record
 from iris.errors import ArgumentError, IrisError, SourceError
 from iris.frontend.decorated import Decorated
 from iris.frontend.function import TileFunction
-from iris.frontend.specs import exact_key
+from iris.frontend.specs import Spec, exact_key
 from iris.frontend.tracing import Vocabulary, error_here, is_tracing
 from iris.frontend.vocabulary import IRIS
 from iris.ir import metal
@@ -131,8 +131,11 @@ class Kernel(Decorated):
         shapes = {n: a.shape for n, a in (given.arrays | given.buffers).items()}
         sizes = Sizes.of(programs, {**given.passed, **shapes})
         target = target_of(None if device is None else select(device))
-        specs = {n: s for n, s in given.specs.items() if s is not None}
-        return Compilation(traced, options, launch, sizes, target, specs)
+        return Compilation(traced, options, launch, sizes, target, self.specs(given, options))
+
+    def specs(self, given: Call, options: Options) -> dict[str, Spec]:
+        """What a kernel for some arguments knows of its parameters."""
+        return {name: spec for name, spec in given.specs.items() if spec is not None}
 
     def warmup(self, *arguments: Any, **named: Any) -> Future[None]:
         """Compile the kernel for some arguments, in a thread of its own.

@@ -15,7 +15,7 @@ from iris.compiler.kernel import Kernel
 from iris.compiler.options import Options
 from iris.compiler.pipelines import THREAD_PIPELINE
 from iris.errors import ArgumentError, DTypeError, SourceError
-from iris.frontend.specs import ArraySpec, Threads
+from iris.frontend.specs import ArraySpec, ScalarSpec, Spec, Threads
 from iris.frontend.threads.function import ThreadFunction
 from iris.frontend.tracing import error_here, is_tracing
 from iris.ir.core import Level, Module
@@ -151,6 +151,10 @@ class ThreadKernel(Kernel):
     def traced(self, given: Call, options: Options) -> Module:
         assert isinstance(options, ThreadOptions)
         return self.function.trace_threads(given.specs | given.constants, options.threads)
+
+    def specs(self, given: Call, options: Options) -> dict[str, Spec]:
+        assert isinstance(options, ThreadOptions)
+        return super().specs(given, options) | {n: ScalarSpec(i32) for n in options.threads.counts}
 
     def again(self, grid: Grid, options: Options, **named: Any) -> None:
         assert isinstance(options, ThreadOptions)

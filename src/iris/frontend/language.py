@@ -187,22 +187,35 @@ def cast_to(x: Operand, dtype: DType | str) -> Traced:
 
 
 @word
-def dot(a: Traced, b: Traced, acc: Operand | None = None) -> Traced:
+def dot(a: Traced, b: Traced, acc: Operand | None = None, *, precision: str = "ieee") -> Traced:
     """The matrix product, plus `acc`; in the dtype of `acc`, else f32 (i32 for integers).
 
-    Tiles of more axes are multiplied matrix by matrix.
+    Tiles of more axes are multiplied matrix by matrix.  With `precision="tf32"` operands of f32
+    are rounded to the 10 bits after the point that tf32 has.
     """
+    if precision not in ("ieee", "tf32"):
+        raise error_here(ArgumentError, f'precision is "ieee" or "tf32", not {precision!r}')
     lhs, rhs = as_traced(a), as_traced(b)
     dtype = promote(lhs.dtype, rhs.dtype)
     lhs, rhs = cast(lhs, dtype), cast(rhs, dtype)
+    tf32 = precision == "tf32" and dtype is f32
+    if tf32:
+        lhs, rhs = _to_tf32(lhs), _to_tf32(rhs)
     with rules_as(ShapeError):
         if acc is None:
-            return emit(tile.Dot(lhs.value, rhs.value))
+            return emit(tile.Dot(lhs.value, rhs.value, tf32=tf32))
         if not lhs.shape or not rhs.shape:
             raise error_here(ShapeError, f"dot multiplies two matrices, not {lhs} and {rhs}")
         added = as_traced(acc, f32 if dtype.is_float else i32)
         added = spread(added, (*lhs.shape[:-1], rhs.shape[-1]))
-        return emit(tile.Dot(lhs.value, rhs.value, added.value))
+        return emit(tile.Dot(lhs.value, rhs.value, added.value, tf32=tf32))
+
+
+def _to_tf32(x: Traced) -> Traced:
+    """Numbers of f32 rounded to tf32, to even; a nan stays one when its last bits go."""
+    bits = bitcast(x, u32)
+    rounded = (bits + 0xFFF + ((bits >> 13) & 1)) & 0xFFFFE000
+    return where(compare(Predicate.EQ, x, x), bitcast(rounded, f32), float("nan"))
 
 
 @word

@@ -613,6 +613,9 @@ def dot(
 ) -> Sequence[Array]:
     dtype = op.result.type.element
     left, right = _matrices(op.a, a), _matrices(op.b, b)
+    for x in (left, right) if op.tf32 else ():
+        if scalar.beyond_tf32(x).any():
+            frame.fail(op, scalar.beyond_tf32(x), "an operand is no number of tf32")
     total = product(dtype, left, right)
     if acc is not None:
         with np.errstate(all="ignore"):

@@ -716,6 +716,7 @@ class Mma(MetalOp):
     With `tensors` four fragments make a 16x16 matrix, in which a lane holds four neighbours of each
     of two rows (`TENSOR_FRAGMENT`), and these are multiplied: with `depth=2`, an even number of
     rows, and columns in fours, as Metal 4's `matmul2d` takes two such matrices beside each other.
+    With `tf32` operands of f32 are numbers of tf32, or nan.
     """
 
     name = "metal.mma"
@@ -725,6 +726,7 @@ class Mma(MetalOp):
     in_place: bool = attribute(Boolean(), False)
     serpentine: bool = attribute(Boolean(), False)
     tensors: bool = attribute(Boolean(), False)
+    tf32: bool = attribute(Boolean(), False)
     a: Value = operand(FLOATS)
     b: Value = operand(FLOATS)
     acc: Value = operand(FLOATS)
@@ -741,6 +743,8 @@ class Mma(MetalOp):
         wanted = registers(FRAGMENT_LANES * self.rows * self.columns, f32)
         if not is_like(acc, wanted):
             raise self.invalid(f"the product of {a} and {b} is added to {wanted}", at="acc")
+        if self.tf32 and a.element is not f32:
+            raise self.invalid(f"operands of tf32 are of f32, not of {a.element}", at="tf32")
         if self.serpentine and self.columns.bit_count() != 1:
             raise self.invalid(f"{b} has no power of two of columns to go back over", at="b")
         if self.tensors:

@@ -225,6 +225,12 @@ def _fits(x: Array, target: DType) -> Array:
     return np.asarray((wide >= target.low) & (wide < float(target.high + 1)))
 
 
+def beyond_tf32(x: Array) -> Array:
+    """Whether numbers of f32 have more bits than tf32 has; nan has not."""
+    bits: Array = np.ascontiguousarray(x, np.float32).view(np.uint32)
+    return np.asarray((bits & 0x1FFF != 0) & ~np.isnan(x))
+
+
 @meaning(math.Bitcast)
 def _bitcast(op: Op, x: Array) -> Array:
     source, target = _dtype(op), element_type(op.results[0].type).element

@@ -493,10 +493,12 @@ class Dot(TileOp):
     %acc2: tile<64x64xf32> = tile.dot %a, %b, acc=%acc
 
     The result has the dtype of `acc`, else f32 for floats and i32 for integers; floats are summed
-    in f32, in any order.  An operand may be a staged tile, which is read where it is.
+    in f32, in any order.  An operand may be a staged tile, which is read where it is.  With `tf32`
+    operands of f32 are numbers of tf32, or nan, so that hardware may multiply them as such.
     """
 
     name = "tile.dot"
+    tf32: bool = attribute(Boolean(), False)
     a: Value = operand(MATRIX)
     b: Value = operand(MATRIX)
     acc: Value | None = optional(TILES)
@@ -510,6 +512,8 @@ class Dot(TileOp):
             raise self.invalid(f"{a} and {b} do not multiply", at="b")
         if a.element is not b.element or a.element is bool_:
             raise self.invalid(f"{a.element} and {b.element} do not multiply", at="b")
+        if self.tf32 and a.element is not f32:
+            raise self.invalid(f"operands of tf32 are of f32, not of {a.element}", at="tf32")
         shape = (*a.shape[:-1], b.shape[-1])
         if self.acc is None:
             return (Tile(shape, f32 if a.element.is_float else i32),)

@@ -32,6 +32,8 @@ DISPATCHES = 32  # MTLIndirectCommandTypeConcurrentDispatch
 MOST_BUFFERS = 31  # of a kernel
 SHARED = 0  # MTLResourceStorageModeShared
 COMPLETED = 4  # MTLCommandBufferStatusCompleted
+AT_STAGES = 0  # MTLCounterSamplingPointAtStageBoundary
+NO_SAMPLE = (1 << 64) - 1  # MTLCounterErrorValue
 PRECISE_FUNCTIONS = 1  # MTLMathFloatingPointFunctionsPrecise
 
 
@@ -158,6 +160,30 @@ class Messages:
         self.error = message("error", Pointer)
         self.start_time = message("GPUStartTime", ctypes.c_double)
         self.end_time = message("GPUEndTime", ctypes.c_double)
+        # Command buffers that wait for others.
+        self.new_event = message("newSharedEvent", Object)
+        self.signal_event = message("encodeSignalEvent:value:", None, Pointer, ctypes.c_uint64)
+        self.wait_for_event = message("encodeWaitForEvent:value:", None, Pointer, ctypes.c_uint64)
+        self.signaled = message("signaledValue", ctypes.c_uint64)
+        self.set_signaled = message("setSignaledValue:", None, ctypes.c_uint64)
+        # Timestamps.
+        self.samples_at = message("supportsCounterSampling:", Integer, UInteger)
+        self.counter_sets = message("counterSets", Object)
+        self.set_counter_set = message("setCounterSet:", None, Pointer)
+        self.set_storage = message("setStorageMode:", None, UInteger)
+        self.set_sample_count = message("setSampleCount:", None, UInteger)
+        self.new_samples = message(
+            "newCounterSampleBufferWithDescriptor:error:", Object, Pointer, error=True
+        )
+        self.set_dispatch_type = message("setDispatchType:", None, UInteger)
+        self.attachments = message("sampleBufferAttachments", Object)
+        self.attachment = message("objectAtIndexedSubscript:", Object, UInteger)
+        self.set_samples = message("setSampleBuffer:", None, Pointer)
+        self.set_start = message("setStartOfEncoderSampleIndex:", None, UInteger)
+        self.set_end = message("setEndOfEncoderSampleIndex:", None, UInteger)
+        self.described_encoder = message("computeCommandEncoderWithDescriptor:", Object, Pointer)
+        self.resolve = message("resolveCounterRange:", Object, Range)
+        self.sample_clocks = message("sampleTimestamps:gpuTimestamp:", None, Pointer, Pointer)
         # Encoding: what every launch sends.
         self.set_pipeline = message("setComputePipelineState:", None, Pointer, quick=True)
         self.set_buffers = message(

@@ -74,6 +74,7 @@ from iris.runtime.objc import Object, ObjectiveCError, Pointer, Runtime, UIntege
 from iris.runtime.pipeline_archive import PipelineArchives
 from iris.runtime.queue import LINE, Batch, Launch, Stream, Streams, Work
 from iris.runtime.recent import Recent
+from iris.runtime.timestamps import Timestamps
 from iris.targets import Target
 from iris.targets.apple import of_mac
 
@@ -375,8 +376,9 @@ class Metal(Device):
 
     def new_stream(self) -> Stream:
         with self.runtime.pool():
-            queue = self.messages.new_queue(self._device)
-        return Stream(self.streams, made(queue, self.name, "a command queue"))
+            queue = made(self.messages.new_queue(self._device), self.name, "a command queue")
+            event = made(self.messages.new_event(self._device), self.name, "a shared event")
+        return Stream(self.streams, queue, event)
 
     # Texts of others.
 
@@ -566,6 +568,11 @@ class Metal(Device):
             self.synchronize()
         finally:
             self.streams.tell = tell
+            self.streams.timestamps = None if tell is None else self._timestamps()
+
+    def _timestamps(self) -> Timestamps | None:
+        with self.runtime.pool():
+            return Timestamps.of(self.runtime, self.messages, self._device, self.new)
 
     def usage(self) -> Usage:
         return usage(self._pool, self.streams, self._cache)

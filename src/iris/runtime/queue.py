@@ -2,8 +2,12 @@
 
 A batch is a command buffer with one concurrent encoder.  A launch that reads what another of the
 same batch writes, or writes what another reads or writes, comes after a barrier.  Batches of a
-stream follow one another; a launch that meets one of another stream waits for it before it is
-encoded.
+stream follow one another; a launch that meets one of another stream begins a batch that waits for
+that on the GPU, by an event.
+
+A batch that fails signals nothing, so the host does it once it knows: what waits would wait for
+ever.  Events that the host can signal are shared ones.
+[https://developer.apple.com/documentation/metal/about-synchronization-events]
 
 Ctrl-C may come between any two lines.  So what a launch uses is noted before it is encoded, for a
 note too many does no harm; and what the encoder was told, after it was told.
@@ -26,7 +30,7 @@ from iris.runtime.compiled_kernel import CompiledKernel, HasLines, locations_in
 from iris.runtime.device import Grid, Timing
 from iris.runtime.failure import Failure, Failures
 from iris.runtime.interrupts import HoldBack
-from iris.runtime.memory import MOST_USES, Block, Hazards, Memory, Use, words
+from iris.runtime.memory import MOST_USES, Block, Hazards, Memory, words
 from iris.runtime.messages import (
     BUFFERS,
     COMPLETED,
@@ -39,6 +43,7 @@ from iris.runtime.messages import (
     made,
 )
 from iris.runtime.objc import Object, Pointer, Runtime, UInteger
+from iris.runtime.timestamps import Timestamps
 
 # A batch is sent off when it has as many launches, or they touch as many bytes.
 MOST_LAUNCHES = 40
@@ -162,6 +167,7 @@ class Batch:
     """Launches that are sent off together."""
 
     __slots__ = (
+        "after",
         "buffer",
         "dispatches",
         "encoder",
@@ -173,15 +179,24 @@ class Batch:
         "is_done",
         "is_encoded",
         "launches",
+        "number",
         "pipeline",
         "retired",
+        "sample",
+        "signal",
         "size",
         "stream",
     )
 
-    def __init__(self, stream: Stream, buffer: Object, encoder: Object):
+    def __init__(
+        self, stream: Stream, number: int, buffer: Object, encoder: Object, after: list[Batch]
+    ):
         # None once it is done: blocks remember it, and must not keep these.
         self.stream: Stream | None = stream
+        self.number = number  # in the order in which they begin
+        self.after = after  # what must be done before it
+        self.signal = 0  # what the event of its stream comes to; 0: it is not told
+        self.sample: int | None = None  # by which it is known when it ran
         self.buffer: Object | None = buffer
         self.encoder = encoder
         self.launches: list[Work] = []  # which keep alive what they use
@@ -215,8 +230,11 @@ class Streams(Failures):
         self.messages = messages
         self.lock = threading.RLock()
         self.busy: dict[Stream, None] = {}  # which have launches that are not done, in order
-        self.numbers = itertools.count()
+        self.numbers = itertools.count()  # of streams
+        self.begun = itertools.count()  # batches
+        self.are_several = False  # or nobody waits for an event
         self.tell: Callable[[Timing], None] | None = None
+        self.timestamps: Timestamps | None = None  # of what is told of, if the GPU has any
         self.most_launches = MOST_LAUNCHES  # of a batch
         self.are_labelled = knobs.traces()  # streams and buffers, for traces
 
@@ -237,10 +255,14 @@ class Streams(Failures):
 class Stream:
     """Launches that have the effect of running in order, concurrently with other streams."""
 
-    def __init__(self, streams: Streams, queue: Object):
+    def __init__(self, streams: Streams, queue: Object, event: Object):
         self.number = next(streams.numbers)
         self._streams = streams
         self._queue = queue
+        self._event = event  # comes to a number for each batch
+        self._signalled = 0  # the last of these numbers
+        self._waited: dict[int, int] = {}  # for events of streams, by their numbers
+        streams.are_several |= self.number > 0
         self._open: Batch | None = None
         self._sent: deque[Batch] = deque()
 
@@ -254,12 +276,13 @@ class Stream:
         try:
             while True:
                 with streams.lock:
-                    other = self._in_the_way(launch)
-                    if other is None:
-                        batch = self._encode(launch)
+                    others = self._in_the_way(launch)
+                    silent = self._silent(others)
+                    if silent is None:
+                        batch = self._encode(launch, others)
                         oldest = self._sent[0] if len(self._sent) > MOST_BATCHES else None
                         break
-                other.wait()
+                silent.wait()
         finally:
             runtime.pop(pool)
         if oldest is not None:
@@ -282,21 +305,22 @@ class Stream:
         return sum([len(batch.launches) for batch in batches])
 
     def finish(self, batch: Batch) -> None:
-        """Wait for a batch, and so for those before it."""
+        """Wait for a batch, and for those before it: each that fails lets the next ones go on."""
         streams = self._streams
         with streams.lock:
             if batch is self._open:
                 self._send(batch)
-            # Held here, too: another thread may find first that the batch is done.
-            buffer = batch.buffer
+            in_order = _with_all_before(batch)
         with streams.runtime.pool():
-            streams.messages.wait(buffer)
-            with streams.lock:
-                for before in list(self._sent):
-                    if batch.is_done:
-                        break
-                    if not before.is_done:
-                        self._retire(before)
+            for one in in_order:
+                # Held here, too: another thread may find first that the batch is done.
+                buffer, stream = one.buffer, one.stream
+                if buffer is None or stream is None:
+                    continue
+                streams.messages.wait(buffer)
+                with streams.lock:
+                    if not one.is_done:
+                        stream._retire(one)
 
     def _wait_for_others(self) -> None:
         """Let streams rest that have had launches for longest, until there are few."""
@@ -308,34 +332,48 @@ class Stream:
 
     # With the lock of all streams.
 
-    def _in_the_way(self, launch: Work) -> Use | None:
-        """A batch of another stream that must be done before a launch."""
+    def _in_the_way(self, launch: Work) -> list[Batch]:
+        """Batches of other streams that must be done before a launch."""
         streams = self._streams
         if streams.has_failed:
             for block in launch.blocks:
                 if block.failure is not None:
                     raise block.failure.error()
+        found: dict[Batch, None] = {}
         if len(streams.busy) == (self in streams.busy):
-            return None  # there are no others
+            return []  # there are no others
         for block in launch.blocks:
             used = block.used if block in launch.written else block.written
             if len(used) > 1 or (used and self.number not in used):
                 for number, batch in list(used.items()):
                     if batch.is_done:
                         del used[number]
-                    elif number != self.number:
-                        return batch
-        return None
+                    elif number != self.number and isinstance(batch, Batch):
+                        found[batch] = None
+        return [batch for batch in found if not self._has_waited_for(batch)]
 
-    def _encode(self, launch: Work) -> Batch:
+    def _has_waited_for(self, batch: Batch) -> bool:
+        """Whether a batch of this stream has; those after it come after that, too."""
+        stream = batch.stream
+        return stream is None or 0 < batch.signal <= self._waited.get(stream.number, 0)
+
+    def _silent(self, others: Sequence[Batch]) -> Batch | None:
+        """The first of some batches whose end no event tells; all of them are sent off."""
+        for batch in others:
+            stream = batch.stream
+            if stream is not None and batch is stream._open:
+                stream._send(batch)
+        return next((batch for batch in others if not batch.signal), None)
+
+    def _encode(self, launch: Work, others: list[Batch]) -> Batch:
         send = self._streams.messages
         batch = self._open
         # What is measured is alone in its batch; one that is encoded was interrupted.
-        if batch is not None and (batch.is_encoded or self._streams.tell is not None):
+        if batch is not None and (batch.is_encoded or others or self._streams.tell is not None):
             self._send(batch)
             batch = None
         if batch is None:
-            batch = self._begin()
+            batch = self._begin(others)
         number = self.number
         written, blocks = launch.written, launch.blocks
         batch.launches.append(launch)
@@ -362,18 +400,33 @@ class Stream:
             self._send(batch)
         return batch
 
-    def _begin(self) -> Batch:
+    def _begin(self, others: list[Batch]) -> Batch:
+        """Begin a batch, which waits for those of other streams."""
         streams, messages = self._streams, self._streams.messages
         streams.busy[self] = None
         with HoldBack():  # an encoder that is dropped before it has ended is a fault
             buffer = made(messages.command_buffer(self._queue), streams.device, "a command buffer")
-            encoder = made(messages.encoder(buffer, CONCURRENT), streams.device, "an encoder")
-            self._open = batch = Batch(self, buffer, encoder)
+            for other in others:
+                if other.stream is not None:
+                    messages.wait_for_event(buffer, other.stream._event, other.signal)
+                    self._waited[other.stream.number] = other.signal
+            given, sample = self._new_encoder(buffer)
+            encoder = made(given, streams.device, "an encoder")
+            number = next(streams.begun)
+            self._open = batch = Batch(self, number, buffer, encoder, [*self._sent][-1:] + others)
+            batch.sample = sample
         if streams.are_labelled:
             label = streams.runtime.string(f"stream {self.number}")
             messages.set_label(buffer, label)
             messages.set_label(encoder, label)
         return batch
+
+    def _new_encoder(self, buffer: Object) -> tuple[Object | None, int | None]:
+        """An encoder of a command buffer, and what the GPU's timestamps know it by."""
+        streams = self._streams
+        if streams.tell is None or streams.timestamps is None:
+            return streams.messages.encoder(buffer, CONCURRENT), None
+        return streams.timestamps.encoder(buffer)
 
     def _send(self, batch: Batch) -> None:
         messages = self._streams.messages
@@ -382,6 +435,9 @@ class Stream:
                 batch.is_encoded = messages.end_encoding(batch.encoder) is None
             batch.encoder.release()
             if not batch.is_committed:
+                if self._streams.are_several:
+                    batch.signal = self._signalled = self._signalled + 1
+                    messages.signal_event(batch.buffer, self._event, batch.signal)
                 batch.is_committed = messages.commit(batch.buffer) is None
             if batch not in self._sent:
                 self._sent.append(batch)
@@ -389,8 +445,10 @@ class Stream:
 
     def _retire(self, batch: Batch) -> None:
         """Take down what a batch that is done has to say."""
-        streams = self._streams
-        if batch.failure is None and streams.messages.status(batch.buffer) != COMPLETED:
+        streams, messages = self._streams, self._streams.messages
+        if batch.signal and messages.signaled(self._event) < batch.signal:
+            messages.set_signaled(self._event, batch.signal)
+        if batch.failure is None and messages.status(batch.buffer) != COMPLETED:
             batch.failure = streams.failed(self._error(batch))
         is_new = batch.retired < len(batch.launches)
         if batch.failure is None and is_new and streams.tell is not None:
@@ -407,6 +465,7 @@ class Stream:
                 print(line)
         batch.launches.clear()
         batch.hazards.clear()
+        batch.after.clear()
         batch.is_done = True
         batch.buffer = batch.stream = batch.pipeline = None
         self._rest()
@@ -416,14 +475,14 @@ class Stream:
         prints."""
         lines: list[str] = []
         failure = batch.failure
+        if failure is None and self._streams.has_failed:
+            # Its own error may be for want of what it was given.
+            given = [block.failure for block in launch.blocks if block.failure is not None]
+            failure = given[0] if given else None
         if isinstance(launch, Launch) and launch.report is not None:
             lines, error = reports.read(launch.pipeline.source, launch.grid, words(launch.report))
             if error is not None and failure is None:
                 failure = batch.failures.get(id(launch)) or self._streams.failed(error)
-                batch.failures[id(launch)] = failure
-        if failure is None and self._streams.has_failed:
-            given = [block.failure for block in launch.blocks if block.failure is not None]
-            failure = given[0] if given else None
         if failure is not None:
             batch.failures[id(launch)] = failure
             for block in launch.written:
@@ -435,12 +494,18 @@ class Stream:
         while self._sent and self._sent[0].is_done:
             self._sent.popleft()
         if not self._sent and self._open is None:
+            self._waited.clear()
             self._streams.busy.pop(self, None)
 
     def _timing(self, batch: Batch, launch: Launch) -> Timing:
         """Of the only launch of a batch."""
-        messages = self._streams.messages
-        start, end = messages.start_time(batch.buffer), messages.end_time(batch.buffer)
+        streams, messages = self._streams, self._streams.messages
+        times = None
+        if batch.sample is not None and streams.timestamps is not None:
+            times = streams.timestamps.read(batch.sample)
+        if times is None:
+            times = messages.start_time(batch.buffer), messages.end_time(batch.buffer)
+        start, end = times
         return Timing(launch.pipeline.entry, launch.grid, launch.arguments, start, end, self.number)
 
     def _error(self, batch: Batch) -> DeviceError:
@@ -453,3 +518,15 @@ class Stream:
         named = [pipeline for name, pipeline in pipelines.items() if name in text]
         places = locations_in(named[0].source, text, LINE) if len(named) == 1 else []
         return DeviceError(f"{what}: {text}", locations=places)
+
+
+def _with_all_before(batch: Batch) -> list[Batch]:
+    """A batch and those that it comes after, of all streams, as they began."""
+    found: set[Batch] = set()
+    left = [batch]
+    while left:
+        one = left.pop()
+        if one not in found and not one.is_done:
+            found.add(one)
+            left += one.after
+    return sorted(found, key=lambda one: one.number)

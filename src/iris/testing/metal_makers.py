@@ -477,7 +477,17 @@ def mma(cls: type[metal.Mma], draft: MetalDraft, choices: Choices) -> None:
     acc = draft.put(math.Add(acc, draft.constant(0, element_type(acc.type))))
     # Every drawn number of columns is a power of two.
     turns, transposed = choices.flag(3), choices.flag(3)
-    draft.add(metal.Mma(a, b, acc, depth=depth, transposed=transposed, serpentine=turns))
+    draft.add(
+        metal.Mma(
+            a,
+            b,
+            acc,
+            depth=depth,
+            transposed=transposed,
+            serpentine=turns,
+            tf32=element is f32 and turns,  # whole numbers as small as these are of tf32
+        )
+    )
 
 
 # Reports.

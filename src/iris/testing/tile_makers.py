@@ -652,7 +652,8 @@ def dot(cls: type[tile.Dot], draft: TileDraft, choices: Choices) -> None:
     if style == 1 and min(rows, columns) > 1:
         multiply_halves(draft, a, b)
         return
-    op = tile.Dot(a, b, acc)
+    # Whole numbers as small as these are of tf32.
+    op = tile.Dot(a, b, acc, tf32=dtype is f32 and acc is None)
     draft.add(op)
     if acc is None and dtype.is_float:
         draft.bounds[op.result] = depth * SUMMED**2

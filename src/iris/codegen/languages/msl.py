@@ -141,17 +141,17 @@ METAL_FUNC simdgroup_{T}8x8 transposed(simdgroup_{T}8x8 x, ushort lane) {{
         4,
         """\
 // Adds products of 16x16 matrices and pairs of them, each of four fragments, to pairs.
-template <ushort rows, ushort columns>
+template <ushort rows, ushort columns, bool tf32>
 METAL_FUNC void multiply_tensors(thread simdgroup_float8x8* to, thread simdgroup_{T}8x8* a,
                                  thread simdgroup_{T}8x8* b, thread simdgroup_float8x8* acc) {{
     using namespace mpp::tensor_ops;
-    constexpr auto of = matmul2d_descriptor(16, 32, 16, false, false, false,
+    constexpr auto of = matmul2d_descriptor(16, 32, 16, false, false, tf32,
                                             matmul2d_descriptor::mode::multiply_accumulate);
     matmul2d<of, execution_simdgroup> product;
-    auto left = product.get_left_input_cooperative_tensor<{T}, {T}, float>();
-    auto right = product.get_right_input_cooperative_tensor<{T}, {T}, float>();
-    auto sum =
-        product.get_destination_cooperative_tensor<decltype(left), decltype(right), float>();
+    auto left = product.template get_left_input_cooperative_tensor<{T}, {T}, float>();
+    auto right = product.template get_right_input_cooperative_tensor<{T}, {T}, float>();
+    auto sum = product.template get_destination_cooperative_tensor<decltype(left), decltype(right),
+                                                                   float>();
     #pragma unroll
     for (ushort row = 0; row < rows; ++row) {{
         #pragma unroll

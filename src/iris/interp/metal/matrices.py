@@ -34,6 +34,9 @@ _GIVEN, _ = FRAGMENT_ROWS.apply(lane=np.arange(SIMDGROUP_WIDTH))
 @interpretation(metal.Mma)
 def mma(frame: Frame, op: metal.Mma, a: Array, b: Array, acc: Array) -> Sequence[Array]:
     check_simdgroups(frame, op)
+    for x in (a, b) if op.tf32 else ():
+        if scalar.beyond_tf32(x).any():
+            frame.fail(op, scalar.beyond_tf32(x), "an operand is no number of tf32")
     left, right, total = (
         _matrices(frame, x, count_of(v.type) // 2)
         for v, x in zip(op.operands, (a, b, acc), strict=True)

@@ -68,7 +68,7 @@ def add_to_product(op: math.Add, rewriter: Rewriter) -> None:
     for product, other in (op.operands, op.operands[::-1]):
         dot = product.op
         if isinstance(dot, tile.Dot) and _is_only_added(dot, op) and other.type is product.type:
-            rewriter.replace(op, tile.Dot(dot.a, dot.b, other))
+            rewriter.replace(op, tile.Dot(dot.a, dot.b, other, tf32=dot.tf32))
             rewriter.erase(dot)
             return
 

@@ -58,6 +58,7 @@ def _dot_of_fragments(ctx: Lowering, op: tile.Dot, arrangement: Arrangement) -> 
             depth=arrangement.depth,
             transposed=arrangement.transposed,
             tensors=arrangement.tensors,
+            tf32=op.tf32,
         )
         return ctx.b(product)
 

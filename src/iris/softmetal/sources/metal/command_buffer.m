@@ -125,8 +125,10 @@
 - (id)computeCommandEncoderWithDescriptor:(MTLComputePassDescriptor *)descriptor
 {
     if (![self canEncode:_cmd]) return nil;
-    NSUInteger type = [MTLComputePassDescriptor check:descriptor] ? descriptor->dispatchType : MTLDispatchTypeSerial;
-    return [self beginEncoder:[[SMComputeEncoder alloc] initWithCommandBuffer:self type:type]];
+    if (![MTLComputePassDescriptor check:descriptor]) return [self computeCommandEncoder];
+    SMComputeEncoder *made = [[SMComputeEncoder alloc] initWithCommandBuffer:self type:descriptor->dispatchType];
+    [made sample:[descriptor->sampleBufferAttachments all]];
+    return [self beginEncoder:made];
 }
 
 - (id)blitCommandEncoder
@@ -314,7 +316,9 @@
     [self setStatus:MTLCommandBufferStatusScheduled];
     [self call:scheduledHandlers];
     started = seconds_now();
+    work_begins();
     NSString *wrong = error ? nil : [self runCommands];
+    work_ends();
     ended = seconds_now();
     if (wrong) [self failWith:error_of(MTLCommandBufferErrorDomain, MTLCommandBufferErrorInternal, wrong)];
     // What it refers to is no longer needed.

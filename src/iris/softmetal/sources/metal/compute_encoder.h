@@ -1,11 +1,13 @@
 #pragma once
 
+#import "counters.h"
 #import "encoder.h"
 #import "pipeline.h"
 
 @interface MTLComputePassDescriptor : SMObject {
 @public
     NSUInteger dispatchType;
+    MTLComputePassSampleBufferAttachmentDescriptorArray *sampleBufferAttachments;
 }
 @end
 
@@ -22,8 +24,11 @@ struct bindings {
     struct bindings bindings;
     NSUInteger dispatchType;
     NSHashTable *used;  // resources that kernels may come to by themselves; not retained
+    NSMutableArray *samples;  // to be taken at the end
 }
 - (id)initWithCommandBuffer:(SMCommandBuffer *)owner type:(NSUInteger)type;
+// Take samples before and after what it encodes.
+- (void)sample:(NSArray *)attachments;
 @end
 
 // A dispatch of a grid of threads; nil, and what is wrong, if there cannot be one.  Sizes that are known

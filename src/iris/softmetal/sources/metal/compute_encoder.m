@@ -14,6 +14,24 @@
     return autoreleased([self new]);
 }
 
+- (id)init
+{
+    self = [super init];
+    sampleBufferAttachments = [MTLComputePassSampleBufferAttachmentDescriptorArray new];
+    return self;
+}
+
+- (void)dealloc
+{
+    [sampleBufferAttachments release];
+    [super dealloc];
+}
+
+- (id)sampleBufferAttachments
+{
+    return given(sampleBufferAttachments);
+}
+
 NUMBER(dispatchType, setDispatchType)
 
 @end
@@ -76,18 +94,52 @@ SMDispatch *new_dispatch(const struct bindings *bindings, MTLSize grid, MTLSize 
     self = [super initWithCommandBuffer:owner];
     dispatchType = type;
     used = NSCreateHashTable(NSNonOwnedPointerHashCallBacks, 0);
+    samples = [NSMutableArray new];
     return self;
 }
 
 - (void)dealloc
 {
     NSFreeHashTable(used);
+    [samples release];
     [super dealloc];
 }
 
 - (NSUInteger)dispatchType
 {
     return dispatchType;
+}
+
+- (SMSample *)sample:(NSUInteger)index of:(SMCounterSampleBuffer *)buffer
+{
+    if (index == MTLCounterDontSample) return nil;
+    if (![SMCounterSampleBuffer check:buffer] || index >= [buffer sampleCount]) {
+        [commandBuffer refuse:[NSString stringWithFormat:@"an encoder samples at %lu, which is in no buffer", index]];
+        return nil;
+    }
+    [commandBuffer own:buffer];
+    SMSample *made = [[SMSample new] autorelease];
+    made->buffer = buffer;
+    made->index = index;
+    return made;
+}
+
+- (void)sample:(NSArray *)attachments
+{
+    for (MTLComputePassSampleBufferAttachmentDescriptor *one in attachments) {
+        if (!one->sampleBuffer) continue;
+        SMSample *first = [self sample:one->startOfEncoderSampleIndex of:one->sampleBuffer];
+        SMSample *last = [self sample:one->endOfEncoderSampleIndex of:one->sampleBuffer];
+        if (first) [commandBuffer add:first];
+        if (last) [samples addObject:last];
+    }
+}
+
+- (void)endEncoding
+{
+    BOOL was = ended;
+    [super endEncoding];
+    for (SMSample *one in was ? nil : samples) [commandBuffer add:one];
 }
 
 - (SMCommand *)newPass

@@ -12,6 +12,7 @@
 #import "../support.h"
 #import "archive.h"
 #import "buffer.h"
+#import "counters.h"
 #import "event.h"
 #import "indirect.h"
 #import "library.h"
@@ -151,14 +152,15 @@ static NSUInteger physical_memory(void)
     return NO;
 }
 
+// As on Apple's GPUs, which sample where encoders begin and end, and nowhere else.
 - (NSInteger)supportsCounterSampling:(NSUInteger)point
 {
-    return NO;
+    return point == MTLCounterSamplingPointAtStageBoundary;
 }
 
 - (NSArray *)counterSets
 {
-    return [NSArray array];
+    return counter_sets();
 }
 
 - (void)sampleTimestamps:(uint64_t *)cpu gpuTimestamp:(uint64_t *)gpu
@@ -234,6 +236,11 @@ static NSUInteger physical_memory(void)
 - (id)newSharedEvent
 {
     return [[SMSharedEvent alloc] initWithDevice:self];
+}
+
+- (id)newCounterSampleBufferWithDescriptor:(MTLCounterSampleBufferDescriptor *)descriptor error:(NSError **)error
+{
+    return [SMCounterSampleBuffer newWithDevice:self descriptor:descriptor error:error];
 }
 
 - (id)newFence

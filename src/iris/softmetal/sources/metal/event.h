@@ -28,6 +28,10 @@
 @interface SMFence : SMDeviceObject <MTLFence>
 @end
 
+// A thread begins, or ends, work that others may wait for.
+void work_begins(void);
+void work_ends(void);
+
 @interface SMEventCommand : SMCommand {
 @public
     SMEvent *event;  // not retained

@@ -49,12 +49,17 @@ enum { MTLFunctionTypeKernel = 3 };
 enum { MTLPipelineOptionBindingInfo = 1, MTLPipelineOptionFailOnBinaryArchiveMiss = 4 };
 enum { MTLBindingTypeBuffer = 0, MTLBindingTypeThreadgroupMemory = 1 };
 enum { MTLBindingAccessReadOnly = 0, MTLBindingAccessReadWrite = 1 };
+enum { MTLCounterSamplingPointAtStageBoundary = 0 };
+enum { MTLCounterSampleBufferErrorInvalid = 1 };
+#define MTLCounterErrorValue UINT64_MAX
+#define MTLCounterDontSample NSUIntegerMax
 enum { MTLIndirectCommandTypeConcurrentDispatch = 32, MTLIndirectCommandTypeConcurrentDispatchThreads = 64 };
 
 enum { MOST_BUFFERS = 31, MOST_BYTES = 4096, MOST_THREADS = 1024, SIMDGROUP = 32, THREADGROUP_MEMORY = 32 << 10 };
 
 #pragma GCC visibility push(default)
-extern NSString *const MTLLibraryErrorDomain, *const MTLCommandBufferErrorDomain;
+extern NSString *const MTLLibraryErrorDomain, *const MTLCommandBufferErrorDomain, *const MTLCounterErrorDomain;
+extern NSString *const MTLCommonCounterSetTimestamp, *const MTLCommonCounterTimestamp;
 #pragma GCC visibility pop
 
 @protocol MTLDevice <NSObject>
@@ -78,6 +83,8 @@ extern NSString *const MTLLibraryErrorDomain, *const MTLCommandBufferErrorDomain
 @protocol MTLFunction <NSObject>
 @end
 @protocol MTLComputePipelineState <NSObject>
+@end
+@protocol MTLCounterSampleBuffer <NSObject>
 @end
 @protocol MTLEvent <NSObject>
 @end

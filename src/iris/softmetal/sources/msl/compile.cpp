@@ -316,6 +316,7 @@ std::string definitions(const Options &options) {
     std::string made = "#define __METAL__ 1\n#define __METAL_MACOS__ 1\n#define __METAL_VERSION__ " +
                        std::to_string(options.version) + "\n";
     if (options.version >= 310) made += "#define __HAVE_BFLOAT__ 1\n";
+    if (options.version >= 400) made += "#define __HAVE_TENSOR__ 1\n";
     if (options.math == MathMode::fast) made += "#define __METAL_FAST_MATH__ 1\n";
     for (const auto &[name, value] : options.macros) made += "#define " + name + " " + value + "\n";
     return made;
@@ -491,7 +492,7 @@ std::string check(const std::string &source, const Options &options) {
     if (!translation.error.empty()) return translation.error;
     const MemoryFile input(definitions(options) + translation.text), code;
     const Outcome outcome =
-        run_program({with.compiler, "-std=c++14", "-S", "-emit-llvm", "-O0", "-Xclang", "-disable-llvm-passes",
+        run_program({with.compiler, options.version >= 400 ? standard(options.version) : "-std=c++14", "-S", "-emit-llvm", "-O0", "-Xclang", "-disable-llvm-passes",
                      "-gline-tables-only", "-Wno-everything", "-Werror=vla", "-fdeclspec", "-nostdinc++", "-ferror-limit=20",
                      // As it stands: no constant is folded, and a bfloat is added as one.
                      "-ffp-exception-behavior=strict", "-frounding-math", "-Xclang",

@@ -51,6 +51,8 @@ void meet(const Operation *operation, Place place, void *operands) {
 void barrier(Place place, unsigned memory) { current_runner->barrier(place, memory); }
 char *threadgroup_memory() { return current_runner->threadgroup_memory(); }
 unsigned lane() { return current_runner->lane(); }
+unsigned simdgroup() { return current_runner->simdgroup_index(); }
+unsigned simdgroups() { return current_runner->all_simdgroups(); }
 char space(const void *address) { return current_runner->space_of(address); }
 void untouchable(const void *address, const void *program_counter) {
     // The call is before where it returns to.
@@ -83,7 +85,7 @@ void fence(Place place) {
 const char out_of_time[] = "a threadgroup did not end in time";
 
 softmetal::Machine machine_for_kernels() {
-    return {meet, barrier, threadgroup_memory, lane, space, untouchable, is_in_no_gap,
+    return {meet, barrier, threadgroup_memory, lane, simdgroup, simdgroups, space, untouchable, is_in_no_gap,
             undefined, touched, fence, false, nullptr};
 }
 

@@ -35,6 +35,8 @@ public:
     char *threadgroup_memory() const { return arena_start; }
     char space_of(const void *address) const;
     unsigned lane() const { return running % softmetal::simdgroup_width; }
+    unsigned simdgroup_index() const { return running / softmetal::simdgroup_width; }
+    unsigned all_simdgroups() const { return simdgroup_count; }
     void count(const void *address, unsigned long bytes, softmetal::Use, const void *program_counter);
     void thread_ends();
     const softmetal::Thread &running_thread() const { return fibers[running].thread; }

@@ -237,6 +237,16 @@ void drop_instances(const Tokens &tokens, const Declarations &found, Edits &edit
     }
 }
 
+// C++ makes none by the name of its type, as Metal does: it is made by its use.
+void use_instances(const Tokens &tokens, const Declarations &found, Edits &edits) {
+    unsigned number = 0;
+    for (const Kernel &kernel : found.kernels) {
+        if (!kernel.is_instance) continue;
+        edits.replace(tokens[kernel.statement.from].at, tokens[kernel.statement.to - 1].end(),
+                      "auto *softmetal_instance_" + std::to_string(number++) + " = &" + own(kernel.name) + ";");
+    }
+}
+
 void merge_spaces(const Tokens &tokens, const Declarations &found, Edits &edits) {
     for (const Replacement &one : found.without_spaces) {
         const size_t from = tokens[one.tokens.from].at;
@@ -395,6 +405,10 @@ Translation translate_for_check(const std::string &source) {
         Edits edits(source);
         rewrite_literals(tokens, edits, made_by_function);
         rename_own(tokens, edits);
+        for (const FunctionConstant &constant : found.constants) {
+            edits.replace(tokens[constant.attribute.from].at, tokens[constant.attribute.to - 1].end(), " = {}");
+        }
+        use_instances(tokens, found, edits);
         drop_attributes(tokens, edits);
         rewrite_comparisons(tokens, edits);
         rewrite_constructors(tokens, edits);
