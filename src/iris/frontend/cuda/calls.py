@@ -9,7 +9,7 @@ from collections.abc import Callable
 from iris.frontend.cuda.clang import Node, inner
 from iris.frontend.cuda.prelude import LOADS, STORES, UNARY, VECTORS
 from iris.frontend.cuda.translation import Translation, call, name, unknown
-from iris.frontend.cuda.types import metal_vector, type_of
+from iris.frontend.cuda.types import is_group, metal_vector, type_of
 from iris.frontend.cuda.words import ATOMICS, REDUCTIONS
 
 Call = Callable[[Translation, Node, list[Node]], ast.expr]
@@ -129,6 +129,9 @@ def _of_file(self: Translation, node: Node, function: Node, arguments: list[Node
         type_ = type_of(parameter)
         if argument["kind"] == "CXXDefaultArgExpr":
             raise unknown(node, "give every argument: defaults are not translated")
+        if is_group(parameter):
+            given.append(ast.Constant(None))
+            continue
         if type_.is_pointer or type_of(argument).shape is not None:
             given.append(self.pointer(argument).whole)
             continue

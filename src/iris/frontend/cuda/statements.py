@@ -20,7 +20,7 @@ from iris.frontend.cuda.translation import (
     unknown,
     zero,
 )
-from iris.frontend.cuda.types import CType, type_of
+from iris.frontend.cuda.types import CType, is_group, type_of
 from iris.frontend.cuda.words import DYNAMIC
 
 
@@ -62,8 +62,8 @@ def _(self: Translation, node: Node) -> None:
 def _declare(self: Translation, node: Node) -> None:
     kinds = {n.get("kind") for n in node.get("inner", ())}
     type_, values = type_of(node), inner(node)
-    if "cooperative_groups" in str(node["type"]):
-        return  # of which only the type tells
+    if is_group(node):
+        return
     if "CUDASharedAttr" in kinds:
         _declare_shared(self, node, type_)
     elif node.get("storageClass") == "static" and not type_.is_const:

@@ -85,6 +85,11 @@ def type_of(node: dict[str, Any], field: str = "type") -> CType:
     return parsed(said.get("desugaredQualType", said.get("qualType", "")))
 
 
+def is_group(node: dict[str, Any]) -> bool:
+    """Whether a variable is a cooperative group, of which the type tells all."""
+    return re.search(r"\bthread_block\b|\bthread_block_tile<", str(node["type"])) is not None
+
+
 def parsed(text: str) -> CType:
     """A type from its text, such as `const float *__restrict`."""
     sizes = re.findall(r"\[(\d*)\]", text)

@@ -24,7 +24,7 @@ from iris.frontend.cuda.translation import (
     unknown,
     unshared,
 )
-from iris.frontend.cuda.types import PARTS, CType, type_of
+from iris.frontend.cuda.types import PARTS, CType, is_group, type_of
 from iris.frontend.cuda.words import DYNAMIC
 from iris.frontend.language import constexpr
 from iris.frontend.rewriting import TRANSLATED
@@ -219,13 +219,13 @@ def _parameters(made: Translation, node: Node) -> list[str]:
         if one["kind"] != "ParmVarDecl":
             continue
         type_ = type_of(one)
-        if not type_.is_known and "cooperative_groups" not in str(one["type"]):
+        if not type_.is_known and not is_group(one):
             said = one["type"]["qualType"]
             why = "Apple's GPUs have no double" if type_.word == "double" else ""
             raise unknown(one, why or f"a parameter of type {said} is not translated")
         variable = made.declare(one, type_)
         names.append(variable.name)
-        if type_.is_reference and not type_.is_const:
+        if type_.is_reference and not type_.is_const and not is_group(one):
             made.references.append(variable.name)
         if type_.is_pointer and one["id"] in made.assigned:
             start(made, variable, None)
