@@ -223,6 +223,34 @@ def _language() -> list[Case]:
     ]
 
 
+def _structs() -> list[Case]:
+    x, y = floats(128), floats(256).astype(np.float16)
+    half = (1 + 1.5 * y.astype(np.float32)).astype(np.float16)
+    u, v = floats(32), floats(32, 4)
+    out = np.zeros((32, 8), np.float32)
+    total = u + u + np.roll(u, -1) + np.roll(u, -2)
+    mean, t = total / 4, np.arange(32)
+    low, high = np.minimum(u, mean), np.maximum(u, mean)
+    sign = np.where(u > mean, -2 * t, 2 * t)
+    fraction = u - np.floor(u)
+    mine = v.copy()
+    mine[t, t % 4] = -1
+    picked = mine[t, t % 4] + mine[:, 0] + mine[:, 3]
+    records = [mean + 2 * total, 11 * low + 10, high, sign, np.floor(u), fraction, picked]
+    records.append(fraction.view(np.int32).astype(np.float32))
+    expected = np.stack(records, 1).astype(np.float32)
+    w, bytes_ = ints(64), ints(256, low=0, high=255).astype(np.uint8)
+    upper = bytes_.view(np.uint32) >> 16
+    sums = np.cumsum(np.arange(64).reshape(2, 32), 1).reshape(-1)
+    turned = np.concatenate([w[::-1] + upper.astype(np.int32), sums]).astype(np.int32)
+    return [
+        Case("structs", "axpy<float>", (1, 32), (x, 0 * x, 1.5), 1, 1 + np.float32(1.5) * x, True),
+        Case("structs", "axpy<half>", (1, 32), (y, 0 * y, 1.5), 1, half, True),
+        Case("structs", "records", (1, 32), (u, v, out, ints(1)), 2, expected, True),
+        Case("structs", "turned<int>", (1, 64, 256), (w, ints(128), bytes_), 1, turned),
+    ]
+
+
 CASES = [
     *_elementwise(),
     *_transpose(),
@@ -231,6 +259,7 @@ CASES = [
     *_others(),
     *_rows(),
     *_language(),
+    *_structs(),
 ]
 
 
@@ -300,11 +329,26 @@ __global__ void k(int *x) {
     end: x[1] = 2;
 }
 """,
-    "own struct": """\
-struct Pair { int a, b; };
+    "union": """\
+union Word { int a; float b; };
 __global__ void k(int *x) {
-    Pair p;
-    ^ Pair is not translated
+    Word p;
+         ^ a union is not translated
+}
+""",
+    "struct of a launch": """\
+struct Pair { int a, b; };
+__global__ void k(int *x, Pair p) {
+                          ^ a parameter of type Pair is not translated
+    x[0] = p.b;
+}
+""",
+    "reference to an argument": """\
+__device__ float &part(float4 &v, int i) { return reinterpret_cast<float *>(&v)[i]; }
+__global__ void k(float4 *x) {
+    float4 v = x[0];
+    part(v, 2) = 1.0f;
+    ^ a reference that leads to an argument is not assigned
 }
 """,
     "clang's own": """\
@@ -314,11 +358,11 @@ __global__ void k(int *x) {
 }
 """,
     "address": """\
-__device__ void set(int *x) { *x = 1; }
-__global__ void k(int *x) {
-    int mine = 0;
-    set(&mine);
-        ^ the address of a thread's own variable is not translated
+__device__ void set(float *x) { *x = 1; }
+__global__ void k(float *x) {
+    float4 mine = make_float4(0, 0, 0, 0);
+    set(&mine.y);
+        ^ this address of a thread's own variable is not translated
 }
 """,
     "printf": """\

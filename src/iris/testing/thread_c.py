@@ -155,7 +155,8 @@ def _is_of_the_start(statement: ast.stmt) -> bool:
     """Whether a statement says where a thread is, or declares memory."""
     targets = statement.targets if isinstance(statement, ast.Assign) else []
     return any(
-        isinstance(one, ast.Tuple) or (isinstance(one, ast.Name) and one.id in ("g", "at", "s", "w", "p"))
+        isinstance(one, ast.Tuple)
+        or (isinstance(one, ast.Name) and one.id in ("g", "at", "s", "w", "p"))
         for one in targets
     )
 
@@ -202,8 +203,8 @@ def _statement(node: ast.stmt) -> Iterator[str]:
 
 def _expression(node: ast.expr) -> str:
     match node:
-        case ast.Constant(float()):
-            return f"{node.value}f"
+        case ast.Constant(float(number)):
+            return f"{number}f"
         case ast.Name() | ast.Constant():
             return ast.unparse(node)
         case ast.BinOp(left, ast.FloorDiv(), by):

@@ -35,8 +35,8 @@ from iris.passes import run as run_passes
 from iris.testing.choices import Choices
 from iris.testing.sources import defined
 from iris.testing.thread_c import HELPERS, as_c
-from iris.tools.replay import Program, Scalar
 from iris.tools.replay import Array as ArrayRecipe
+from iris.tools.replay import Program, Scalar
 
 Array = npt.NDArray[Any]
 BYTES = 192
@@ -628,9 +628,7 @@ class Kernel:
                 Expression(
                     f"metal.simd_shuffle_down({text}, {number})",
                     from_lane(
-                        lambda m: np.where(
-                            lanes(m) + number < LANES, lanes(m) + number, lanes(m)
-                        )
+                        lambda m: np.where(lanes(m) + number < LANES, lanes(m) + number, lanes(m))
                     ),
                 ),
                 Expression(f"metal.int(metal.simd_ballot({condition.text}))", ballot),
@@ -715,14 +713,16 @@ class Kernel:
 
     def lower(self) -> Compilation:
         """What becomes of the kernel."""
-        return self.defined(self.text).lower(self.data, *self.outputs(), self.data, self.n, **self.how)
+        return self.defined(self.text).lower(
+            self.data, *self.outputs(), self.data, self.n, **self.how
+        )
 
     def program(self, passes: Pipeline) -> Program:
         """The launch of what passes make of the traced kernel."""
         module = run_passes(self.lower().traced, passes)
         bits = tuple(map(int, scalar.to_bits(i32, self.data)))
         out, bins = self.outputs()
-        recipes = [
+        recipes: list[ArrayRecipe | Scalar] = [
             ArrayRecipe(i32, (DATA,), data=bits),
             ArrayRecipe(i32, out.shape),
             ArrayRecipe(i32, bins.shape),
@@ -745,7 +745,9 @@ class Kernel:
     def check_c(self, file: CudaFile, name: str, text: str) -> None:
         """Assert that the kernel of a CUDA file does, which has this text."""
         out, bins = self.outputs()
-        file[name][self.grid, self.size](self.data, out, bins, self.data, self.n, device="interp:metal")
+        file[name][self.grid, self.size](
+            self.data, out, bins, self.data, self.n, device="interp:metal"
+        )
         self.compare("interp:metal", (out, bins), text)
 
     def compare(self, device: str, found: tuple[Array, Array], text: str) -> None:
@@ -783,7 +785,9 @@ def kernels() -> st.SearchStrategy[Kernel]:
 def check_translations(several: Sequence[Kernel]) -> None:
     """Assert that kernels, written in CUDA C, store what the evaluation says.  They are kernels of
     one file, for a parser takes long to start."""
-    texts = [as_c(k.text, f"k{i}", k.vector, k.threads, prod(k.size)) for i, k in enumerate(several)]
+    texts = [
+        as_c(k.text, f"k{i}", k.vector, k.threads, prod(k.size)) for i, k in enumerate(several)
+    ]
     with TemporaryDirectory() as folder:
         path = Path(folder) / "drawn.cu"
         path.write_text(HELPERS + "".join(texts))

@@ -6,10 +6,12 @@ import ast
 import operator
 from collections.abc import Callable
 
-from iris.frontend.cuda.calls import called, member_called
+from iris.frontend.cuda import records
+from iris.frontend.cuda.calls import called, member_called, of_file
 from iris.frontend.cuda.clang import Node, inner
 from iris.frontend.cuda.prelude import POSITIONS
 from iris.frontend.cuda.translation import (
+    PLACES,
     Pointer,
     Translation,
     assign,
@@ -21,6 +23,7 @@ from iris.frontend.cuda.translation import (
     name,
     pointer,
     statement,
+    truth,
     unknown,
     zero,
 )
@@ -88,6 +91,8 @@ def _cast(self: Translation, node: Node) -> ast.expr:
     kind, (source,) = node["castKind"], inner(node)
     if kind in _SAME:
         return self.expression(source)
+    if kind == "PointerToBoolean":  # arrays are there always
+        return truth(True)
     if kind in _TO_TRUTH:
         value = self.expression(source)
         return _compare(ast.NotEq(), value, zero(_value_type(source)))
@@ -133,6 +138,11 @@ def _double(node: Node) -> float | None:
 # Variables and their parts.
 
 
+@expression("CXXThisExpr")
+def _(self: Translation, node: Node) -> ast.expr:
+    return self.object(node)
+
+
 @expression("DeclRefExpr")
 def _(self: Translation, node: Node) -> ast.expr:
     variable = self.variable(node)
@@ -155,6 +165,8 @@ def _(self: Translation, node: Node) -> ast.expr:
         return call("position", named, axis)
     if whole["kind"] == "CXXMemberCallExpr" or _is_call_of_member(whole):
         return member_called(self, _bare(whole), axis)
+    if self.is_object(whole):
+        return self.target(node).load()
     if type_of(whole).word not in PARTS:
         raise unknown(node, f"{whole['type']['qualType']} is not translated")
     return call("part", self.expression(whole), axis)
@@ -211,6 +223,8 @@ def _(self: Translation, node: Node) -> ast.expr:
         return self.expression(right)
     if opcode in ("&&", "||"):
         return _shortened(self, node)
+    if opcode in ("==", "!=") and (_is_null(left) or _is_null(right)):
+        return truth(opcode == "!=" or (_is_null(left) and _is_null(right)))
     if type_of(left).is_pointer and type_of(right).is_pointer:
         if opcode not in (*_COMPARISONS, "-"):
             raise unknown(node, f"{opcode} of pointers is not translated")
@@ -222,6 +236,10 @@ def _(self: Translation, node: Node) -> ast.expr:
         return _compare(_COMPARISONS[opcode](), x, y)
     _value_type(node)
     return _binary(opcode, x, y)
+
+
+def _is_null(node: Node) -> bool:
+    return bool(node.get("castKind") == "NullToPointer")
 
 
 def _shortened(self: Translation, node: Node) -> ast.expr:
@@ -262,7 +280,7 @@ def _(self: Translation, node: Node) -> ast.expr:
     if opcode in ("++", "--"):
         return _stepped(self, node)
     if opcode == "*":
-        return self.target(node).load()
+        return self.object(node) if self.is_object(node) else self.target(node).load()
     if opcode in ("+", "__extension__"):
         return self.expression(operand)
     if opcode == "!":
@@ -346,7 +364,14 @@ def _(self: Translation, node: Node) -> None:
 
 @expression("CXXConstructExpr", "CXXTemporaryObjectExpr", "InitListExpr")
 def _(self: Translation, node: Node) -> ast.expr:
+    record = self.record(type_of(node))
+    if record is not None and node["kind"] == "InitListExpr":
+        return records.listed(self, record, node)
+    if record is not None:
+        return records.constructed(self, record, node, of_file)
     type_, parts = _value_type(node), inner(node)
+    if not parts:
+        return zero(type_)
     if len(parts) == 1 and type_of(parts[0]).word == type_.word:
         return self.expression(parts[0])
     if type_.word not in PARTS or len(parts) != PARTS[type_.word][1]:
@@ -362,7 +387,9 @@ def _(self: Translation, node: Node) -> ast.expr:
 @expression("CXXOperatorCallExpr")
 def _(self: Translation, node: Node) -> ast.expr:
     callee, *operands = inner(node)
-    if inner(callee)[0]["referencedDecl"]["name"] == "operator=":
+    said = inner(callee)[0]["referencedDecl"]
+    is_of_file = "CompoundStmt" in {n["kind"] for n in inner(self.globals.get(said["id"], {}))}
+    if said["name"] == "operator=" and not is_of_file:
         value = self.hold(self.expression(operands[1]))
         self.store(operands[0], value)
         return value
@@ -371,7 +398,24 @@ def _(self: Translation, node: Node) -> ast.expr:
 
 @expression("CXXMemberCallExpr")
 def _(self: Translation, node: Node) -> ast.expr:
-    return member_called(self, node, None)
+    return called(self, node)
+
+
+@pointer("CallExpr", "CXXMemberCallExpr", "CXXOperatorCallExpr")
+def _(self: Translation, node: Node) -> Pointer:
+    return Pointer(self.hold(PLACES[node["kind"]](self, node)), None, type_of(node))
+
+
+@pointer("CXXThisExpr")
+def _(self: Translation, node: Node) -> Pointer:
+    return Pointer(self.object(node), None, type_of(node))
+
+
+@pointer("MemberExpr")
+def _(self: Translation, node: Node) -> Pointer:
+    if not self.is_object(inner(node)[0]):
+        raise unknown(node, "a pointer to a part of a vector is not translated")
+    return Pointer(self.object(node), None, type_of(node))
 
 
 # Pointers.
@@ -385,7 +429,7 @@ def _(self: Translation, node: Node) -> Pointer:
 @pointer(*_CASTS)
 def _(self: Translation, node: Node) -> Pointer:
     kind, (source,) = node["castKind"], inner(node)
-    if kind in ("LValueToRValue", "NoOp", "ArrayToPointerDecay"):
+    if kind in ("LValueToRValue", "NoOp", "ArrayToPointerDecay", "UserDefinedConversion"):
         return self.pointer(source)
     type_ = type_of(node)
     if kind != "BitCast" or not type_.is_known:
@@ -398,6 +442,8 @@ def _(self: Translation, node: Node) -> Pointer:
 @pointer("DeclRefExpr")
 def _(self: Translation, node: Node) -> Pointer:
     variable = self.variable(node)
+    if variable.place is not None:
+        return variable.place
     if variable.key is not None:
         return Pointer(memory(variable), None, variable.type)
     offset = None if variable.offset is None else name(variable.offset)
@@ -437,10 +483,15 @@ def _(self: Translation, node: Node) -> Pointer:
     if opcode == "&":
         if operand["kind"] == "ArraySubscriptExpr":
             return self.place(operand)
-        is_shared = operand["kind"] == "DeclRefExpr" and self.variable(operand).key is not None
-        if is_shared:
+        if operand["kind"] == "DeclRefExpr":
+            variable = self.variable(operand)
+            if variable.key is not None or variable.is_cell or variable.type.shape is not None:
+                return self.pointer(operand)
+        if operand["kind"] == "MemberExpr" and type_of(operand).shape is not None:
             return self.pointer(operand)
-    raise unknown(node, "the address of a thread's own variable is not translated")
+        if operand["kind"] == "UnaryOperator" and operand["opcode"] == "*":
+            return self.pointer(inner(operand)[0])
+    raise unknown(node, "this address of a thread's own variable is not translated")
 
 
 @pointer("CompoundAssignOperator")

@@ -96,6 +96,7 @@ TEXT = f"""\
 #define __noinline__
 #define __align__(n) __attribute__((aligned(n)))
 #define assert(condition) ((void)0)
+#define NULL nullptr
 #define CUDART_INF_F __builtin_huge_valf()
 #define INFINITY __builtin_huge_valf()
 #define FLT_MAX 3.402823466e+38f
@@ -125,6 +126,7 @@ extern const __device__ dim3 blockDim, gridDim;
 const int warpSize = 32;
 typedef struct cudaStream* cudaStream_t;
 extern "C" int cudaConfigureCall(dim3, dim3, size_t = 0, cudaStream_t = 0);
+__device__ void* memcpy(void*, const void*, size_t);
 __device__ void __syncwarp(unsigned mask = 0xffffffffu);
 __device__ void __threadfence();
 __device__ unsigned __ballot_sync(unsigned mask, int condition);

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
+from iris.frontend.cuda import records
 from iris.frontend.cuda.clang import Node, inner, walk
 from iris.frontend.cuda.translation import (
     Loop,
@@ -68,8 +69,10 @@ def _declare(self: Translation, node: Node) -> None:
         _declare_shared(self, node, type_)
     elif node.get("storageClass") == "static" and not type_.is_const:
         raise unknown(node, "a static variable is not translated")
+    elif self.record(type_) is not None and type_.shape is None:
+        _declare_struct(self, node, type_, values)
     elif type_.is_reference:
-        raise unknown(node, "a reference is not translated: use the variable itself")
+        _declare_reference(self, node, type_, values)
     elif type_.is_pointer:
         _declare_pointer(self, node, type_, values)
     elif type_.shape is not None:
@@ -84,7 +87,42 @@ def _declare(self: Translation, node: Node) -> None:
         # What is not set is zero, for the branches that may set it.
         value = self.expression(values[0]) if values else zero(type_)
         variable = self.declare(node, type_)
-        self.emit(assign(variable.name, value))
+        self.emit(assign(variable.name, call("cell", value) if variable.is_cell else value))
+
+
+def _declare_struct(self: Translation, node: Node, type_: CType, values: list[Node]) -> None:
+    """A struct of its own, or another name of one."""
+    if type_.is_reference or type_.is_pointer:
+        if not values or node["id"] in self.assigned:
+            raise unknown(node, "a pointer to a struct leads to one from the start")
+        value = self.object(values[0])
+    elif values:
+        value = self.expression(values[0])
+    else:
+        value = records.empty(self, self.records[type_.word], node)
+    variable = self.declare(node, type_)
+    self.emit(assign(variable.name, value))
+
+
+def _declare_reference(self: Translation, node: Node, type_: CType, values: list[Node]) -> None:
+    """Another name of a variable or an element; of what is only computed, a value."""
+    (value,) = values
+    while value["kind"] == "ParenExpr" or value.get("castKind") == "NoOp":
+        value = inner(value)[0]
+    if value["kind"] == "DeclRefExpr":
+        self.variables[node["id"]] = self.variable(value)
+    elif value["kind"] == "ArraySubscriptExpr" or value.get("opcode") == "*":
+        place = self.place(value)
+        if place.offset is not None:
+            place = place._replace(offset=self.keep(place.offset, "at"))
+        variable = self.declare(node, place.type)
+        variable.place = place
+    elif value["kind"] == "MaterializeTemporaryExpr" and type_.is_known:
+        variable = self.declare(node, type_._replace(is_reference=False))
+        made = self.expression(value)
+        self.emit(assign(variable.name, call("cell", made) if variable.is_cell else made))
+    else:
+        raise unknown(node, "this reference is not translated: use the variable itself")
 
 
 def _declare_shared(self: Translation, node: Node, type_: CType) -> None:
@@ -132,6 +170,8 @@ def _declare_array(self: Translation, node: Node, type_: CType, values: list[Nod
 
 def _elements(node: Node) -> list[Node]:
     """What an array begins with, in order."""
+    if node["kind"] == "CXXConstructExpr" and not inner(node):  # of vectors
+        return []
     if node["kind"] != "InitListExpr":
         raise unknown(node, "an array is set by a list")
     if "array_filler" in node:  # what is not listed is zero
@@ -224,10 +264,12 @@ def _any(tests: list[ast.expr]) -> ast.expr:
 @statement("ReturnStmt")
 def _(self: Translation, node: Node) -> None:
     values = inner(node)
-    value = self.expression(values[0]) if values else None
+    value = _result(self, values[0]) if values else None
     if not self.loops:
         self.emit(ast.Return(returned(self, value)))
         return
+    if value is not None and not (self.type.is_value and not self.type.is_reference):
+        raise unknown(node, "only values are returned from loops")
     assert self.returned is not None and self.result is not None
     self.emit(assign(self.returned, truth(True)))
     if value is not None:
@@ -236,11 +278,30 @@ def _(self: Translation, node: Node) -> None:
         self.emit(assign(loop.skip, truth(True)), assign(loop.broke, truth(True)))
 
 
+def _result(self: Translation, node: Node) -> ast.expr:
+    """What a function gives: a value, a struct, a pointer, or the place of a reference."""
+    type_ = self.type
+    if self.record(type_) is not None:
+        is_same = type_.is_reference or type_.is_pointer
+        return self.object(node) if is_same else call("copied", self.object(node))
+    if type_.is_pointer:
+        return self.pointer(node).whole
+    if not type_.is_reference:
+        return self.expression(node)
+    while node["kind"] == "ParenExpr" or node.get("castKind") == "NoOp":
+        node = inner(node)[0]
+    if node["kind"] != "ArraySubscriptExpr" and node.get("opcode") != "*":
+        raise unknown(node, "only references to elements are returned")
+    place = self.place(node)
+    at = call("number", "int", 0) if place.offset is None else call("index", place.offset)
+    return call("place", place.base, at)
+
+
 def returned(self: Translation, value: ast.expr | None) -> ast.expr | None:
     """What a function returns: its result, and what it leaves in references."""
     if not self.references:
         return value
-    left = [name(text) for text in self.references]
+    left = [self.value_of(variable) for variable in self.references]
     return ast.Tuple([value or ast.Constant(None), *left], ast.Load())
 
 

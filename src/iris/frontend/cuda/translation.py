@@ -40,6 +40,8 @@ class Variable:
     key: str | None = None  # of memory that all threads of the block, or of all, have
     offset: str | None = None  # of a pointer that moves: the variable that says how far it is
     value: ast.expr | None = None  # of a constant
+    is_cell: bool = False  # something may point to it
+    place: Pointer | None = None  # of a reference: what it stands for
 
 
 class Pointer(NamedTuple):
@@ -75,6 +77,7 @@ Expression = Callable[["Translation", Node], ast.expr]
 Statement = Callable[["Translation", Node], None]
 EXPRESSIONS: dict[str, Expression] = {}
 STATEMENTS: dict[str, Statement] = {}
+PLACES: dict[str, Expression] = {}  # of calls that give a reference
 
 
 def expression(*kinds: str) -> Callable[[Expression], Expression]:
@@ -144,9 +147,16 @@ _SYMBOLS = ("CUDAConstantAttr", "CUDADeviceAttr")
 class Translation:
     """One function on its way."""
 
-    def __init__(self, node: Node, globals_: dict[str, Node], functions: Callable[[Node], str]):
+    def __init__(
+        self,
+        node: Node,
+        globals_: dict[str, Node],
+        records: dict[str, Node],
+        functions: Callable[[Node], str],
+    ):
         self.node = node
         self.globals = globals_  # declarations of the file, by id
+        self.records = records  # its structs, by name
         self.function_name = functions  # of a declaration that is called
         self.variables: dict[str, Variable] = {}
         self.names = {DYNAMIC_BYTES}
@@ -162,7 +172,8 @@ class Translation:
             for one in walk(node)
             if _changes(one)
         }
-        self.references: list[str] = []  # parameters that the caller sees change
+        self.references: list[Variable] = []  # parameters that the caller sees change
+        self.pointed = _pointed_in(node)
 
     # Names.
 
@@ -178,9 +189,37 @@ class Translation:
         return text
 
     def declare(self, node: Node, type_: CType, **more: Any) -> Variable:
+        is_cell = node["id"] in self.pointed and type_.is_value
+        more = {"is_cell": True, **more} if is_cell else more
         made = Variable(self.fresh(node.get("name", "unnamed")), type_, **more)
         self.variables[node["id"]] = made
         return made
+
+    def record(self, type_: CType) -> Node | None:
+        """The struct that a type is or leads to."""
+        return None if type_.is_known else self.records.get(type_.word)
+
+    def is_object(self, node: Node) -> bool:
+        """Whether an expression is a struct, or points to one."""
+        type_ = type_of(node)
+        return type_.shape is None and self.record(type_) is not None
+
+    def object(self, node: Node) -> ast.expr:
+        """A struct that an expression is or points to, itself."""
+        kind, parts = node["kind"], inner(node)
+        if kind == "CXXThisExpr":
+            return name("this")
+        if kind == "DeclRefExpr":
+            return name(self.variable(node).name)
+        if kind == "MemberExpr":
+            return call("field", self.object(parts[0]), node["name"])
+        is_same = kind in ("ParenExpr", "MaterializeTemporaryExpr", "ExprWithCleanups")
+        is_same = is_same or node.get("castKind") in ("NoOp", "LValueToRValue")
+        if is_same or (kind == "UnaryOperator" and node["opcode"] in ("*", "&")):
+            return self.object(parts[0])
+        if kind in ("ArraySubscriptExpr", "ConditionalOperator"):
+            raise unknown(node, f"a struct by {kind} is not translated")
+        return self.hold(self.expression(node), "made")
 
     def variable(self, node: Node) -> Variable:
         """What a name refers to."""
@@ -284,6 +323,12 @@ class Translation:
                 self.statement(node)
         return made
 
+    def value_of(self, variable: Variable) -> ast.expr:
+        """What a variable of the function holds."""
+        if not variable.is_cell:
+            return name(variable.name)
+        return self.element(Pointer(name(variable.name), None, variable.type)).load()
+
     def store(self, node: Node, value: ast.expr) -> None:
         self.emit(*self.target(node).store(value))
 
@@ -302,13 +347,22 @@ class Translation:
             return self._target_of_variable(node)
         if kind == "MemberExpr":
             return self._target_of_member(node)
+        if kind in _CALLS and node.get("valueCategory") == "lvalue":
+            if any(type_of(one).is_value for one in inner(node)[1:] if _is_variable(one)):
+                # The function has a copy of it.
+                raise unknown(node, "a reference that leads to an argument is not assigned")
+            made = self.keep(PLACES[kind](self, node), "place")
+            return Target(
+                lambda: call("loaded", made),
+                lambda value: [ast.Expr(call("stored", made, value))],
+            )
         if kind == "ArraySubscriptExpr" or (kind == "UnaryOperator" and node["opcode"] == "*"):
             return self.element(self.place(node))
         raise unknown(node, f"{kind} cannot be assigned")
 
     def place(self, node: Node) -> Pointer:
         """Where `x[i]` or `*x` is."""
-        if node["kind"] == "ParenExpr":
+        if node["kind"] == "ParenExpr" or node.get("castKind") == "NoOp":
             return self.place(inner(node)[0])
         operands = inner(node)
         base = self.pointer(operands[0])
@@ -330,12 +384,26 @@ class Translation:
         variable = self.variable(node)
         if variable.key is not None:
             return self.element(Pointer(memory(variable), None, variable.type))
+        text = variable.name
+        if variable.place is not None:
+            return self.element(variable.place)
+        if self.record(variable.type) is not None:
+            return Target(
+                lambda: name(text), lambda value: [ast.Expr(call("fill", name(text), value))]
+            )
         if not variable.type.is_value:
             raise unknown(node, f"{variable.name} is no value")
-        text = variable.name
+        if variable.is_cell:
+            return self.element(Pointer(name(text), None, variable.type))
         return Target(lambda: name(text), lambda value: [assign(text, value)])
 
     def _target_of_member(self, node: Node) -> Target:
+        if self.is_object(inner(node)[0]):
+            struct, field = self.object(inner(node)[0]), node["name"]
+            return Target(
+                lambda: call("field", struct, field),
+                lambda value: [ast.Expr(call("set_field", struct, field, value))],
+            )
         whole = self.target(inner(node)[0])
         number = "xyzw".find(node["name"])
         return Target(
@@ -395,6 +463,7 @@ def _changes(node: Node) -> bool:
 _LOOPS = ("ForStmt", "WhileStmt", "DoStmt")
 
 
+_CALLS = ("CallExpr", "CXXMemberCallExpr", "CXXOperatorCallExpr")
 _JUMPS = frozenset({"ContinueStmt", "BreakStmt", "ReturnStmt"})
 
 
@@ -408,6 +477,24 @@ def may_jump(node: Node, jumps: frozenset[str] = _JUMPS) -> bool:
     elif kind == "SwitchStmt":
         jumps = jumps - {"BreakStmt"}
     return any(may_jump(one, jumps) for one in inner(node))
+
+
+def _is_variable(argument: Node) -> bool:
+    """Whether an argument is a variable itself, for a parameter that is a reference."""
+    kinds = ("DeclRefExpr", "MemberExpr", "ArraySubscriptExpr", "UnaryOperator")
+    return argument["kind"] in kinds and argument.get("valueCategory") == "lvalue"
+
+
+def _pointed_in(function: Node) -> set[str]:
+    """The variables whose addresses a function takes."""
+    found: set[str] = set()
+    for one in walk(function):
+        if one.get("kind") == "UnaryOperator" and one.get("opcode") == "&":
+            operand = inner(one)[0]
+            while operand["kind"] == "ParenExpr":
+                operand = inner(operand)[0]
+            found.add(operand.get("referencedDecl", {}).get("id", ""))
+    return found
 
 
 def _result_type(node: Node) -> CType:

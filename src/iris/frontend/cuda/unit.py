@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,13 +12,14 @@ from typing import Any
 
 from iris.errors import LanguageError, SourceSpot
 from iris.frontend.cuda import expressions as _expressions  # noqa: F401  (registers builders)
-from iris.frontend.cuda import words
+from iris.frontend.cuda import records, words
 from iris.frontend.cuda.clang import PRELUDE, Node, Tree, inner, last_line, parse, place_of
 from iris.frontend.cuda.statements import returned, start
 from iris.frontend.cuda.translation import (
     DYNAMIC_BYTES,
     WORDS,
     Translation,
+    assign,
     call,
     located,
     name,
@@ -30,7 +32,9 @@ from iris.frontend.language import constexpr
 from iris.frontend.rewriting import TRANSLATED
 
 _MODULE = "cuda_file"  # of translated functions
-_DECLARATIONS = ("FunctionDecl", "VarDecl")
+_METHODS = ("CXXMethodDecl", "CXXConstructorDecl", "CXXConversionDecl")
+_DECLARATIONS = ("FunctionDecl", "VarDecl", *_METHODS)
+_RECORDS = ("CXXRecordDecl", "ClassTemplateSpecializationDecl")
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,7 @@ class Unit:
         self._definitions: dict[str, Node] = {}  # functions, by the names that linkers use
         self._declarations: dict[str, Node] = {}  # by id
         self.kernels: dict[str, Node] = {}
+        self.records: dict[str, Node] = {}  # structs, by the names of their types
         self.templates: dict[str, Node] = {}  # of kernels
         self._open: list[str] = []  # functions that are being translated
         for one in self.tree.declarations:
@@ -92,12 +97,24 @@ class Unit:
                 self.templates[node["name"]] = node
             for one in instances:
                 self._enter(one)
+        elif kind == "ClassTemplateDecl":
+            for one in inner(node):
+                if one["kind"] == "ClassTemplateSpecializationDecl":
+                    self._enter(one)
+        elif kind in _RECORDS and node.get("completeDefinition"):
+            self.records[_full_name(node)] = node
+            for one in inner(node):
+                self._enter(one)
+        elif kind in ("TypedefDecl", "TypeAliasDecl"):
+            aliased = self.records.get(type_of(node).word)
+            if aliased is not None:
+                self.records.setdefault(node["name"], aliased)
         elif kind in _DECLARATIONS:
             self._declarations[node["id"]] = node
-            if kind == "FunctionDecl" and _has_body(node):
+            if kind != "VarDecl" and _has_body(node):
                 self._definitions[node.get("mangledName", "")] = node
-                if _is_kernel(node):
-                    self.kernels[_full_name(node)] = node
+                if kind == "FunctionDecl" and _is_kernel(node):
+                    self.kernels[_WRITTEN.sub(_as_written, _full_name(node))] = node
 
     def kernel(self, full_name: str) -> TranslatedKernel:
         """A kernel, translated; an error says at which line it cannot be."""
@@ -143,11 +160,14 @@ class Unit:
             there = self._function(declaration)
             shared.update(there.shared)
             symbols.update(there.symbols)
-            called[f"{declaration['name']}_{declaration['id']}"] = there.function
-            return f"{declaration['name']}_{declaration['id']}"
+            # Operators have names that are none of Python's.
+            text = f"{re.sub(r'[^A-Za-z0-9_]', '_', declaration['name'])}_{declaration['id']}"
+            called[text] = there.function
+            return text
 
-        made = Translation(node, self._declarations, function_name)
+        made = Translation(node, self._declarations, self.records, function_name)
         parameters = _parameters(made, node)
+        records.initialised(made, node)
         (body,) = [n for n in inner(node) if n["kind"] == "CompoundStmt"]
         made.statement(body)
         if made.references:
@@ -202,6 +222,15 @@ def _full_name(node: Node) -> str:
     return f"{text}<{', '.join(given)}>" if given else text
 
 
+# What people write of types that clang calls otherwise.
+_SHOWN = {"_Float16": "half", "__bf16": "__nv_bfloat16"}
+_WRITTEN = re.compile("|".join(_SHOWN))
+
+
+def _as_written(found: re.Match[str]) -> str:
+    return _SHOWN[found[0]]
+
+
 def _declared(node: Node, type_: CType) -> str:
     """What a kernel by thread says of a parameter."""
     if not type_.is_known or (not type_.is_pointer and type_.word in PARTS):
@@ -215,18 +244,24 @@ def _declared(node: Node, type_: CType) -> str:
 def _parameters(made: Translation, node: Node) -> list[str]:
     """Declare the parameters of a function."""
     names = []
+    if records.is_method(node):
+        names.append(records.THIS)
+        made.names.add(records.THIS)
     for one in inner(node):
         if one["kind"] != "ParmVarDecl":
             continue
         type_ = type_of(one)
-        if not type_.is_known and not is_group(one):
+        is_struct = made.record(type_) is not None and type_.shape is None
+        if not type_.is_known and not is_group(one) and (not is_struct or _is_kernel(node)):
             said = one["type"]["qualType"]
             why = "Apple's GPUs have no double" if type_.word == "double" else ""
             raise unknown(one, why or f"a parameter of type {said} is not translated")
         variable = made.declare(one, type_)
         names.append(variable.name)
-        if type_.is_reference and not type_.is_const and not is_group(one):
-            made.references.append(variable.name)
+        if type_.is_reference and not type_.is_const and type_.is_known:
+            made.references.append(variable)
+        if variable.is_cell:
+            made.emit(assign(variable.name, call("cell", name(variable.name))))
         if type_.is_pointer and one["id"] in made.assigned:
             start(made, variable, None)
     return names
@@ -259,7 +294,8 @@ def _head(
     given = [*parameters, DYNAMIC_BYTES] if is_dynamic else parameters
     defaults: list[ast.expr] = [ast.Constant(0)] if is_dynamic else []
     arguments = ast.arguments([], [ast.arg(one) for one in given], None, [], [], None, defaults)
-    made: Any = ast.parse(f"def {node['name']}(): pass").body[0]
+    text = re.sub(r"[^A-Za-z0-9_]", "_", node["name"])
+    made: Any = ast.parse(f"def {text}(): pass").body[0]
     for field in ("lineno", "col_offset", "end_lineno", "end_col_offset"):
         delattr(made, field)
     made.args, made.body = arguments, body or [ast.Pass()]

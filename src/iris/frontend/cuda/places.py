@@ -1,0 +1,301 @@
+"""What pointers of CUDA C lead to besides arrays: a thread's own variables, structs, and memory
+that is seen as of another type."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+from iris.errors import DTypeError, PointerError
+from iris.frontend import objects
+from iris.frontend.language import bitcast
+from iris.frontend.threads.memory import Elements, PrivateArray
+from iris.frontend.threads.types import MetalType
+from iris.frontend.tracing import error_here
+from iris.frontend.values import Traced, as_index, cast, component, constant, emit, taken
+from iris.ir import math, metal
+from iris.ir.core import Value
+from iris.ir.math import constant_bits
+from iris.ir.metal import VECTOR_BYTES
+from iris.ir.types import DType, i32, u8, u16, u32, u64
+
+_UNSIGNED = {8: u8, 16: u16, 32: u32, 64: u64}
+
+
+class Cell:
+    """A variable that something points to: `cell[0]` is its value."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Traced):
+        self.value = value
+
+    def __getitem__(self, index: Traced) -> Traced:
+        _check_first(index)
+        return self.value
+
+    def __setitem__(self, index: Traced, value: Any) -> None:
+        _check_first(index)
+        self.value = cast(value, self.value.dtype)
+
+
+@objects.items.register
+def _(x: Cell) -> dict[Any, Any]:
+    return {"value": x.value}
+
+
+@objects.put.register
+def _(x: Cell, held: dict[Any, Any]) -> None:
+    x.value = held["value"]
+
+
+class Struct:
+    """A struct: its fields change in place."""
+
+    __slots__ = ("fields",)
+
+    def __init__(self, fields: dict[str, Any]):
+        self.fields = fields
+
+
+@objects.items.register
+def _(x: Struct) -> dict[Any, Any]:
+    return dict(x.fields)
+
+
+@objects.put.register
+def _(x: Struct, held: dict[Any, Any]) -> None:
+    x.fields.update(held)
+
+
+def _check_first(index: Traced) -> None:
+    if constant_bits(index.value) != 0:
+        raise error_here(PointerError, "the pointer leads to one variable, not to an array")
+
+
+def structure(names: str, *values: Any) -> Struct:
+    return Struct(dict(zip(names.split(), values, strict=True)))
+
+
+def field(struct: Struct, name: str) -> Any:
+    return struct.fields[name]
+
+
+def set_field(struct: Struct, name: str, value: Any) -> None:
+    struct.fields[name] = value
+
+
+def copied(x: Any) -> Any:
+    """A struct of its own, with what another holds."""
+    if isinstance(x, Struct):
+        return Struct({name: copied(value) for name, value in x.fields.items()})
+    return PrivateArray(x.value) if isinstance(x, PrivateArray) else x
+
+
+def fill(target: Struct, source: Struct) -> None:
+    """Assign a struct."""
+    for name, value in copied(source).fields.items():
+        target.fields[name] = value
+
+
+def cell(value: Traced) -> Cell:
+    return Cell(value)
+
+
+class Place:
+    """An element that a function gives a reference to."""
+
+    __slots__ = ("base", "index")
+
+    def __init__(self, base: Any, index: Any):
+        self.base, self.index = base, index
+
+
+def place(base: Any, index: Any) -> Place:
+    return Place(base, index)
+
+
+def loaded(x: Place) -> Any:
+    return x.base[x.index]
+
+
+def stored(x: Place, value: Any) -> None:
+    x.base[x.index] = value
+
+
+# Seen as of another type.
+
+
+def same_bits(x: Traced, element: DType) -> Traced:
+    """The bits of some elements as elements of another type: the lowest ones come first."""
+    old, new = x.dtype, element
+    if old.bits == new.bits:
+        return x if old is new else bitcast(x, new)
+    count = prod(x.shape)
+    parts = [taken(x, [i]) for i in range(count)] if x.shape else [x]
+    bits = [bitcast(part, _UNSIGNED[old.bits]) for part in parts]
+    wide, narrow = _UNSIGNED[max(old.bits, new.bits)], _UNSIGNED[min(old.bits, new.bits)]
+    ratio = wide.bits // narrow.bits
+
+    def by(number: int) -> Value:
+        return constant(number * narrow.bits, wide).value
+
+    if new.bits < old.bits:
+        made = [
+            cast(emit(math.Shr(part.value, by(i))), narrow) for part in bits for i in range(ratio)
+        ]
+    else:
+        if count % ratio:
+            raise error_here(PointerError, f"{count} x {old} are no whole number of {new}")
+        made = []
+        for first in range(0, count, ratio):
+            whole = cast(bits[first], wide)
+            for i in range(1, ratio):
+                upper = emit(math.Shl(cast(bits[first + i], wide).value, by(i)))
+                whole = emit(math.Or(whole.value, upper.value))
+            made.append(whole)
+    return bitcast(joined(made), new)
+
+
+def joined(parts: Sequence[Traced]) -> Traced:
+    return parts[0] if len(parts) == 1 else emit(metal.join([part.value for part in parts]))
+
+
+class SeenElements(Elements):
+    """An array whose elements are seen as of another type, of the same bits."""
+
+    __slots__ = ()
+
+    def at(self, offset: Traced) -> SeenElements:
+        return SeenElements(self.base, self.name, self.type, is_const=self.is_const, offset=offset)
+
+    @property
+    def _held(self) -> DType:
+        held: DType = self.base.type.element
+        return held
+
+    @property
+    def _ratio(self) -> tuple[int, int]:
+        """How many elements make one that is seen, and how many of these make an element."""
+        seen, held = self.type.width * self.type.element.bytes, self._held.bytes
+        if seen % held and held % seen:
+            raise error_here(
+                PointerError, f"elements of {self._held} are not seen as {self.type.name}"
+            )
+        return max(seen // held, 1), max(held // seen, 1)
+
+    def __getitem__(self, key: object) -> Traced:  # type: ignore[override]
+        number, (count, several) = self.number_of(key), self._ratio
+        if several > 1:
+            whole = same_bits(self._load(number // several, self._held), self.type.element)
+            return component(_columns(whole, self.type.width), number % several)
+        first = number * count
+        if count in (1, 2, 4, 8) and count * self._held.bytes <= VECTOR_BYTES:
+            return same_bits(
+                self._load(first, metal.registers(count, self._held)), self.type.element
+            )
+        parts = [self._load(first + i, self._held) for i in range(count)]
+        return same_bits(joined(parts), self.type.element)
+
+    def __setitem__(self, key: object, value: Any) -> None:
+        number, (count, several) = self.number_of(key), self._ratio
+        if several > 1 or self.is_const:
+            what = "const" if self.is_const else f"an array of {self._held}"
+            raise error_here(
+                PointerError, f"{self.name} is {what}: no {self.type.name} is written to it"
+            )
+        whole = same_bits(cast(value, self.type.element), self._held)
+        Elements.__setitem__(
+            Elements(self.base, self.name, _scalars(self._held, count)), number, whole
+        )
+
+
+def _scalars(element: DType, count: int) -> MetalType:
+    return MetalType(str(element), element, count, count)
+
+
+def _columns(x: Traced, width: int) -> Traced:
+    if width > 1:
+        raise error_here(PointerError, "a vector is seen only in memory of smaller elements")
+    return x
+
+
+class SeenVariable:
+    """A thread's own variable or array, seen as an array of another type."""
+
+    __slots__ = ("of", "type")
+
+    def __init__(self, of: Cell | PrivateArray, type_: MetalType):
+        self.of, self.type = of, type_
+
+    def _whole(self) -> Traced:
+        return same_bits(self.of.value, self.type.element)
+
+    def __getitem__(self, index: Traced) -> Traced:
+        whole, width = self._whole(), self.type.width
+        if prod(whole.shape) == width:
+            _check_first(index)
+            return whole
+        if width == 1:
+            return component(whole, index)
+        known = constant_bits(index.value)
+        if known is None:
+            raise error_here(PointerError, "which vector it is must be known while compiling")
+        return taken(whole, range(known * width, (known + 1) * width))
+
+    def __setitem__(self, index: Traced, value: Any) -> None:
+        whole, width = self._whole(), self.type.width
+        new, count = cast(value, self.type.element), prod(whole.shape)
+        if count == width:
+            _check_first(index)
+            whole = new
+        elif width == 1:
+            at = as_index(index).value
+            whole = emit(metal.Insert(whole.value, at, new.value, whole.value.type))
+        else:
+            known = constant_bits(index.value)
+            if known is None:
+                raise error_here(PointerError, "which vector it is must be known while compiling")
+            parts = [taken(whole, [i]) for i in range(count)]
+            parts[known * width : (known + 1) * width] = [taken(new, [i]) for i in range(width)]
+            whole = joined(parts)
+        self.of.value = same_bits(whole, self.of.value.dtype)
+
+
+def seen_as(pointer: Any, type_: MetalType) -> Any:
+    """A pointer to the same memory, of another type."""
+    if isinstance(pointer, SeenVariable):
+        pointer = pointer.of
+    if isinstance(pointer, Cell | PrivateArray):
+        size = type_.width * type_.element.bytes
+        whole = prod(pointer.value.shape) * pointer.value.dtype.bytes
+        if size > whole or whole % size or type_.stride != type_.width:
+            raise error_here(PointerError, f"{whole} bytes are not seen as {type_.name}")
+        return SeenVariable(pointer, type_)
+    if isinstance(pointer, Elements):
+        return SeenElements(
+            pointer.base, pointer.name, type_, is_const=pointer.is_const, offset=pointer.offset
+        )
+    raise error_here(PointerError, "the type of a struct stays as it is")
+
+
+def copy_bytes(to: Any, source: Any, count: Traced) -> None:
+    """`memcpy` of whole variables, or of as many elements of an array."""
+    size = constant_bits(count.value)
+    wide = size // 4 if size is not None else 0
+    if size is None or size % 4 or not wide:
+        raise error_here(DTypeError, "memcpy copies a number of bytes that is known, by fours")
+    words = [seen_as(x, _scalars(u32, 1)) for x in (to, source)]
+    for x in (to, source):
+        if isinstance(x, Cell | PrivateArray):
+            held = prod(x.value.shape) * x.value.dtype.bytes
+            if held != size:
+                raise error_here(DTypeError, f"memcpy copies whole variables: {held} bytes")
+    numbers = [constant(i, i32) for i in range(wide)]
+    values = [words[1][number] for number in numbers]
+    if isinstance(to, Cell | PrivateArray):
+        to.value = same_bits(joined(values), to.value.dtype)
+        return
+    for number, value in zip(numbers, values, strict=True):
+        words[0][number] = value
