@@ -7,10 +7,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from iris.compiler.thread_kernel import ThreadKernel
-from iris.errors import ArgumentError, FileError, LanguageError
+from iris.errors import ArgumentError, FileError, LanguageError, UserError
 from iris.frontend.cuda.unit import TranslatedKernel, Unit
+from iris.frontend.specs import ArraySpec, ScalarSpec, Threads
 from iris.frontend.tracing import error_here
 from iris.ir.types import i32
+
+# For which launch `check` looks at kernels.
+BLOCK = (256, 1, 1)
+SHARED_BYTES = 16384
 
 
 def load(path: str | Path) -> CudaFile:
@@ -117,6 +122,16 @@ class CudaKernel:
 
         return launch
 
+    def try_out(self) -> None:
+        """Trace the kernel for the usual block: an error says what a launch would say."""
+        specs: dict[str, Any] = {
+            name: ArraySpec(said.type.element, 1) if said.is_array else ScalarSpec(said.type.element)
+            for name, said in self.kernel.function.declared.items()
+        }
+        if self._is_dynamic:
+            specs["dynamic_shared"] = SHARED_BYTES
+        self.kernel.function.trace_threads(specs, Threads(BLOCK))
+
     def __repr__(self) -> str:
         return f"<CUDA kernel {self.name}>"
 
@@ -161,8 +176,8 @@ def _checked(file: Path, root: Path) -> Iterator[Checked]:
         return
     for name in unit.kernels:
         try:
-            unit.kernel(name)
-        except LanguageError as error:
+            CudaKernel(name, unit.kernel(name), {}).try_out()
+        except UserError as error:
             yield Checked(shown, name, str(error))
         else:
             yield Checked(shown, name, None)

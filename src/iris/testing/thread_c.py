@@ -19,7 +19,7 @@ namespace cg = cooperative_groups;
 
 template <typename T> __device__ T floored(T a, int by) {
     T quotient = a / (T)by;
-    return a % (T)by != 0 && a < 0 ? --quotient : quotient;
+    return a % (T)by < 0 ? --quotient : quotient;
 }
 template <typename T> __device__ T modulo(T a, int by) { return a - floored(a, by) * (T)by; }
 __device__ int pick(int a, int b) {

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from iris.frontend.cuda import records
 from iris.frontend.cuda.clang import Node, inner
-from iris.frontend.cuda.prelude import LOADS, STORES, UNARY, VECTORS
+from iris.frontend.cuda.prelude import LOADS, STORES, TEXTURES, UNARY, VECTORS
 from iris.frontend.cuda.translation import PLACES, Expression, Translation, call, name, unknown
 from iris.frontend.cuda.types import is_group, metal_vector, type_of
 from iris.frontend.cuda.words import ATOMICS, REDUCTIONS
@@ -89,6 +89,10 @@ def _without_casts(node: Node) -> Node:
     return node
 
 
+def _texture(self: Translation, node: Node, arguments: list[Node]) -> ast.expr:
+    raise unknown(node, "textures are not translated: pass an array")
+
+
 #: By name.
 CALLS: dict[str, Call] = {
     "__syncthreads": _word("barrier"),
@@ -113,6 +117,7 @@ CALLS: dict[str, Call] = {
     "reduce": _reduce,
     "abs": _word("unary", "abs"),
     "__threadfence": _word("fence"),
+    **dict.fromkeys(TEXTURES, _texture),
     **dict.fromkeys(LOADS, _read),
     **dict.fromkeys(STORES, _write),
     **{name: _word("fused") for name in ("fma", "fmaf")},
@@ -155,8 +160,8 @@ def _of_member(self: Translation, node: Node) -> ast.expr:
 @_gives_place("CallExpr")
 def _of_function(self: Translation, node: Node) -> ast.expr:
     callee, *arguments = inner(node)
-    while callee["kind"] in ("ImplicitCastExpr", "ParenExpr"):
-        callee = inner(callee)[0]
+    while callee["kind"] in _SAME_FUNCTION or callee.get("opcode") in ("&", "*"):
+        callee = inner(callee)[-1]
     declaration = callee.get("referencedDecl")
     if declaration is None:
         raise unknown(node, "only functions that are named are called")
@@ -170,6 +175,10 @@ def _of_function(self: Translation, node: Node) -> ast.expr:
     # What threads do together is done where it stands.
     is_together = isinstance(made, ast.Call) and declaration["name"].startswith("__shfl")
     return self.hold(made, "shuffled") if is_together else made
+
+
+# What stands for a function: an argument of a template, too.
+_SAME_FUNCTION = ("ImplicitCastExpr", "ParenExpr", "SubstNonTypeTemplateParmExpr")
 
 
 def _has_body(function: Node) -> bool:

@@ -6,6 +6,8 @@ import ast
 import operator
 from collections.abc import Callable
 
+import numpy as np
+
 from iris.frontend.cuda import records
 from iris.frontend.cuda.calls import called, member_called, of_file
 from iris.frontend.cuda.clang import Node, inner
@@ -101,9 +103,12 @@ def _cast(self: Translation, node: Node) -> ast.expr:
     type_ = _value_type(node)
     if type_of(source).word == "double":  # of a literal, which has its value before
         number = _double(source)
-        if number is None:
+        if number is not None:
+            return call("number", type_.word, number if kind == "FloatingCast" else int(number))
+        rounded = _rounded_once(self, source) if type_.word == "float" else None
+        if rounded is None:
             raise unknown(node, _NO_DOUBLE)
-        return call("number", type_.word, number if kind == "FloatingCast" else int(number))
+        return rounded
     return call("convert", type_.word, self.expression(source))
 
 
@@ -135,6 +140,38 @@ def _double(node: Node) -> float | None:
     return None
 
 
+# One operation on floats that is computed with double's digits and rounded to float is what float's
+# own operation gives: double has more than twice as many digits.
+
+
+def _float_in_double(self: Translation, node: Node) -> ast.expr | None:
+    """A float that C takes as a double."""
+    number = _double(node)
+    if number is not None:
+        return call("number", "float", number) if number == float(np.float32(number)) else None
+    kind = node["kind"]
+    if kind == "ParenExpr":
+        return _float_in_double(self, inner(node)[0])
+    is_widened = node.get("castKind") == "FloatingCast" and type_of(inner(node)[0]).word == "float"
+    return self.expression(inner(node)[0]) if is_widened else None
+
+
+def _rounded_once(self: Translation, node: Node) -> ast.expr | None:
+    """What a double rounded to float is, where one operation on floats makes it."""
+    if node["kind"] == "ParenExpr":
+        return _rounded_once(self, inner(node)[0])
+    if node["kind"] != "BinaryOperator" or node["opcode"] not in _FOLDED:
+        return _float_in_double(self, node)
+    operands = _floats_in_double(self, inner(node))
+    return None if operands is None else _binary(node["opcode"], *operands)
+
+
+def _floats_in_double(self: Translation, nodes: list[Node]) -> list[ast.expr] | None:
+    operands = [_float_in_double(self, one) for one in nodes]
+    found = [one for one in operands if one is not None]
+    return found if len(found) == len(nodes) else None
+
+
 # Variables and their parts.
 
 
@@ -145,6 +182,9 @@ def _(self: Translation, node: Node) -> ast.expr:
 
 @expression("DeclRefExpr")
 def _(self: Translation, node: Node) -> ast.expr:
+    said = node["referencedDecl"].get("name")
+    if said in POSITIONS:
+        return call("vector", "packed_uint3", *[call("position", said, axis) for axis in range(3)])
     variable = self.variable(node)
     if variable.value is not None:
         return variable.value
@@ -230,6 +270,11 @@ def _(self: Translation, node: Node) -> ast.expr:
             raise unknown(node, f"{opcode} of pointers is not translated")
         x = call("distance", self.pointer(left).whole, self.pointer(right).whole)
         y = call("number", "long", 0)
+    elif opcode in _COMPARISONS and type_of(left).word == "double":
+        operands = _floats_in_double(self, [left, right])
+        if operands is None:
+            raise unknown(node, _NO_DOUBLE)
+        x, y = operands
     else:
         x, y = self.expression(left), self.expression(right)
     if opcode in _COMPARISONS:
@@ -307,12 +352,17 @@ def _assigned(self: Translation, node: Node) -> ast.expr:
 def _(self: Translation, node: Node) -> ast.expr:
     left, right = inner(node)
     opcode = node["opcode"].removesuffix("=")
-    by = self.expression(right)
+    wide = type_of(node, "computeLHSType")
+    if wide.word == "double":
+        narrow = _float_in_double(self, right) if type_of(left).word == "float" else None
+        if narrow is None or opcode not in _FOLDED:
+            raise unknown(node, _NO_DOUBLE)
+        by, wide = narrow, type_of(left)
+    else:
+        by = self.expression(right)
     if type_of(left).is_pointer:
         return _point(self, left, moved(self.pointer(left), _signed(opcode, by)))
-    target, wide = self.target(left), type_of(node, "computeLHSType")
-    if wide.word == "double":
-        raise unknown(node, _NO_DOUBLE)
+    target = self.target(left)
     result = _binary(opcode, call("convert", wide.word, target.load()), by)
     value = self.hold(call("convert", type_of(left).word, result))
     self.emit(*target.store(value))
@@ -376,7 +426,9 @@ def _(self: Translation, node: Node) -> ast.expr:
         return self.expression(parts[0])
     if type_.word not in PARTS or len(parts) != PARTS[type_.word][1]:
         raise unknown(node, f"this {node['type']['qualType']} is not translated")
-    return call("vector", type_.word, *[self.expression(part) for part in parts])
+    one = call("number", "uint", 1)  # what dim3 has where nothing is given
+    given = [one if x["kind"] == "CXXDefaultArgExpr" else self.expression(x) for x in parts]
+    return call("vector", type_.word, *given)
 
 
 @expression("CallExpr")

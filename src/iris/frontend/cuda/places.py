@@ -239,27 +239,21 @@ class SeenVariable:
             return whole
         if width == 1:
             return component(whole, index)
-        known = constant_bits(index.value)
-        if known is None:
-            raise error_here(PointerError, "which vector it is must be known while compiling")
-        return taken(whole, range(known * width, (known + 1) * width))
+        at, part = as_index(index).value, metal.registers(width, whole.dtype)
+        return emit(metal.Slice(whole.value, at, part))
 
     def __setitem__(self, index: Traced, value: Any) -> None:
         whole, width = self._whole(), self.type.width
-        new, count = cast(value, self.type.element), prod(whole.shape)
-        if count == width:
+        new = cast(value, self.type.element)
+        if prod(whole.shape) == width:
             _check_first(index)
             whole = new
-        elif width == 1:
-            at = as_index(index).value
-            whole = emit(metal.Insert(whole.value, at, new.value, whole.value.type))
         else:
-            known = constant_bits(index.value)
-            if known is None:
-                raise error_here(PointerError, "which vector it is must be known while compiling")
-            parts = [taken(whole, [i]) for i in range(count)]
-            parts[known * width : (known + 1) * width] = [taken(new, [i]) for i in range(width)]
-            whole = joined(parts)
+            first = as_index(index) * width
+            for i in range(width):
+                part = taken(new, [i]) if width > 1 else new
+                at = first + i
+                whole = emit(metal.Insert(whole.value, at.value, part.value, whole.value.type))
         self.of.value = same_bits(whole, self.of.value.dtype)
 
 

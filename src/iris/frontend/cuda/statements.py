@@ -55,6 +55,9 @@ def _(self: Translation, node: Node) -> None:
     for one in inner(node):
         if one["kind"] in (*_NO_VARIABLES, "NamespaceAliasDecl", "StaticAssertDecl"):
             continue
+        if one["kind"] == "EnumDecl":
+            self.globals.update(constants_of(one))
+            continue
         if one["kind"] != "VarDecl":
             raise unknown(one, f"{one['kind']} is not translated")
         _declare(self, one)
@@ -182,6 +185,28 @@ def _elements(node: Node) -> list[Node]:
             raise unknown(one, "every element of a row is listed, or none")
         parts += _elements(one) if one["kind"] == "InitListExpr" else [one]
     return parts
+
+
+def constants_of(enum: Node) -> dict[str, Node]:
+    """An enum's constants by their ids, with their values noted as far as clang says them."""
+    constants = inner(enum)
+    value: int | None = -1
+    for one in constants:
+        said = inner(one)
+        if said:
+            value = _known(said[0])
+        elif value is not None:
+            value += 1
+        if value is not None:
+            one["enum_value"] = value
+    return {one["id"]: one for one in constants}
+
+
+def _known(node: Node) -> int | None:
+    while node["kind"] in ("ImplicitCastExpr", "ParenExpr"):
+        node = inner(node)[0]
+    is_known = node["kind"] in ("ConstantExpr", "IntegerLiteral") and "value" in node
+    return int(node["value"]) if is_known else None
 
 
 # Branches.

@@ -11,6 +11,7 @@ from iris.frontend.cuda.prelude import VECTORS
 
 def metal_vector(name: str) -> str:
     """A vector as Metal has it in memory: CUDA's vectors of three take the place of three."""
+    name = {"__nv_bfloat162": "bfloat2"}.get(name, name)
     return f"packed_{name}" if name.endswith("3") else name
 
 
@@ -36,7 +37,15 @@ _WORDS = {
     **{name: metal_vector(name) for name in VECTORS},
     "void": "void",
 }
-_ALIASES = {"half": "_Float16", "__half": "_Float16", "__nv_bfloat16": "__bf16"}
+_ALIASES = {
+    "half": "_Float16",
+    "__half": "_Float16",
+    "__half2": "half2",
+    "nv_bfloat162": "__nv_bfloat162",
+    "__nv_bfloat16": "__bf16",
+    "nv_bfloat16": "__bf16",
+    "dim3": "uint3",
+}
 BYTES = {
     "bool": 1,
     "char": 1,

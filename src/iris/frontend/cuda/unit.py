@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, FunctionType
@@ -14,7 +14,7 @@ from iris.errors import LanguageError, SourceSpot
 from iris.frontend.cuda import expressions as _expressions  # noqa: F401  (registers builders)
 from iris.frontend.cuda import records, words
 from iris.frontend.cuda.clang import PRELUDE, Node, Tree, inner, last_line, parse, place_of
-from iris.frontend.cuda.statements import returned, start
+from iris.frontend.cuda.statements import constants_of, returned, start
 from iris.frontend.cuda.translation import (
     DYNAMIC_BYTES,
     WORDS,
@@ -83,14 +83,13 @@ class Unit:
         """Note what a declaration declares, and those within it."""
         kind, place = node.get("kind", ""), place_of(node)
         is_ours = place is not None and place.file.endswith(PRELUDE)
-        if is_ours and kind != "VarDecl":
+        if is_ours and kind != "VarDecl" and not (kind == "FunctionDecl" and _has_body(node)):
             return
         if kind in ("NamespaceDecl", "LinkageSpecDecl"):
             for one in inner(node):
                 self._enter(one)
         elif kind == "EnumDecl":
-            _count(inner(node))
-            self._declarations.update({one["id"]: one for one in inner(node)})
+            self._declarations.update(constants_of(node))
         elif kind == "FunctionTemplateDecl":
             pattern, *instances = [n for n in inner(node) if n["kind"] == "FunctionDecl"]
             if _is_kernel(pattern):
@@ -183,26 +182,6 @@ class Unit:
         return Translated(_compiled(head, place.file, called), parameters, shared, symbols)
 
 
-def _count(constants: Sequence[Node]) -> None:
-    """Note the values of an enum's constants, as far as clang says them."""
-    value: int | None = -1
-    for one in constants:
-        said = inner(one)
-        if said:
-            value = _known(said[0])
-        elif value is not None:
-            value += 1
-        if value is not None:
-            one["enum_value"] = value
-
-
-def _known(node: Node) -> int | None:
-    while node["kind"] in ("ImplicitCastExpr", "ParenExpr"):
-        node = inner(node)[0]
-    is_known = node["kind"] in ("ConstantExpr", "IntegerLiteral") and "value" in node
-    return int(node["value"]) if is_known else None
-
-
 def _is_kernel(node: Node) -> bool:
     return any(n.get("kind") == "CUDAGlobalAttr" for n in node.get("inner", ()))
 
@@ -216,8 +195,8 @@ def _full_name(node: Node) -> str:
     given = []
     for one in inner(node):
         if one["kind"] == "TemplateArgument":
-            said = one.get("type", {}).get("qualType")
-            given.append(str(one.get("value")) if said is None else said)
+            said = one.get("type", {}).get("qualType", one.get("value"))
+            given.append(str(one.get("decl", {}).get("name") if said is None else said))
     text: str = node["name"]
     return f"{text}<{', '.join(given)}>" if given else text
 

@@ -51,7 +51,6 @@ __all__ = [
 
 loop_range = tile_range
 fused = fma
-array = memory.array
 
 
 # Values.
@@ -206,6 +205,19 @@ def width() -> Traced:
 # Of the kernel that is traced, by the variable: CUDA has one of each, wherever it is used.
 _MEMORY: WeakKeyDictionary[Tracer, dict[str, Elements]] = WeakKeyDictionary()
 DYNAMIC = ""  # the variable that all `extern __shared__` ones are
+
+
+def array(size: int, word: str) -> Any:
+    """An array of the thread's own, of zeros."""
+    type_ = as_type(word)
+    if type_.width == 1:
+        return memory.array(size, type_) if size > 1 else cell(convert(word, 0))
+    scalars = memory.array(size * type_.width, _scalar_of(type_))
+    return seen_as(scalars, type_)
+
+
+def _scalar_of(type_: MetalType) -> MetalType:
+    return as_type(type_.element)
 
 
 def make_shared(key: str, name: str, size: int, word: str) -> None:
