@@ -285,6 +285,52 @@ def test_kernels_are_right_on_metal(case: Case) -> None:
     _check(case, SHARING)
 
 
+def _energy(particles: Array) -> Array:
+    found: Array = particles["mass"] * particles["place"][:, 0] + particles["inner"]["at"][:, 1]
+    return found
+
+
+@pytest.mark.parametrize("device", ["interp:metal", pytest.param(SHARING, marks=pytest.mark.metal)])
+def test_structs_in_memory(device: str) -> None:
+    inner = np.dtype(
+        {"names": ["at", "kind"], "formats": [("f4", 2), "i2"], "offsets": [0, 8], "itemsize": 16}
+    )
+    names, formats = ["place", "mass", "inner", "ids"], [("f4", 3), "f4", inner, ("i4", 3)]
+    offsets = [0, 12, 16, 32]
+    particle = np.dtype(
+        {"names": names, "formats": formats, "offsets": offsets, "itemsize": 48}  # type: ignore[call-overload]
+    )
+    limits = np.dtype([("low", "f4"), ("high", "f4"), ("n", "i4")])
+    before = np.zeros(32, particle)
+    before["place"], before["mass"], before["ids"] = floats(32, 3), floats(32), ints(32, 3)
+    before["inner"]["at"], before["inner"]["kind"] = floats(32, 2), 9
+    moved, after, out = before.copy(), before.copy(), np.zeros(32, np.float32)
+    file = loaded("records")
+    file.symbols["limits"] = np.array((0, 0.5, 5), limits)
+    file.step[1, 32](found := before.copy(), np.array((-0.5, 9, 4), limits), out, device=device)
+    for particles, by in ((moved, 2), (after, 1)):
+        particles["place"][:, 0] += by
+        particles["ids"][:, 1] += 7
+        particles["inner"]["kind"] = 3
+    energy = _energy(moved) + np.roll(_energy(moved), -1) + _energy(before)
+    np.testing.assert_allclose(out, energy + moved["place"][:, 0], 1e-5, 1e-5)
+    after["mass"] = np.clip(moved["mass"], -0.5, 0.5)
+    after["inner"]["at"][:, 0] = 9
+    after = np.where(after["ids"][:, 2] > 0, moved, after)
+    for name in ("place", "mass", "ids"):
+        np.testing.assert_array_equal(found[name], after[name])
+    for name in ("at", "kind"):
+        np.testing.assert_array_equal(found["inner"][name], after["inner"][name])
+
+
+def test_doubles_that_are_floats() -> None:
+    x, out = floats(64), np.zeros(64, np.float32)
+    loaded("records").rounded[1, 64](x, out, device="interp:metal")
+    below = (x.astype(np.float64) - 0.75).astype(np.float32) * 3.0
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(out, np.where(x > 0.5, 1 / x, below).astype(np.float32))
+
+
 _BARRIER = re.compile(r"__syncthreads\(\);|block\.sync\(\);|cg::sync\(block\);")
 BARRIERS = [
     (path, found.span())
@@ -336,11 +382,13 @@ __global__ void k(int *x) {
          ^ a union is not translated
 }
 """,
-    "struct of a launch": """\
-struct Pair { int a, b; };
+    "pointer in a struct": """\
+struct Pair {
+    int *a;
+    ^ a field of type int * is not translated in memory
+};
 __global__ void k(int *x, Pair p) {
-                          ^ a parameter of type Pair is not translated
-    x[0] = p.b;
+    x[0] = p.a[0];
 }
 """,
     "reference to an argument": """\

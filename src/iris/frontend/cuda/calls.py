@@ -143,7 +143,7 @@ def called(self: Translation, node: Node) -> ast.expr:
 def _of_operator(self: Translation, node: Node) -> ast.expr:
     callee, first, *rest = inner(node)
     method = self.globals.get(inner(callee)[0].get("referencedDecl", {}).get("id", ""))
-    if method is None or method["kind"] != "CXXMethodDecl" or not _has_body(method):
+    if method is None or method["kind"] != "CXXMethodDecl" or not has_body(method):
         return _of_function(self, node)
     return of_file(self, node, method, rest, self.object(first))
 
@@ -152,7 +152,7 @@ def _of_operator(self: Translation, node: Node) -> ast.expr:
 def _of_member(self: Translation, node: Node) -> ast.expr:
     member, *arguments = inner(node)
     method = self.globals.get(member.get("referencedMemberDecl", ""))
-    if method is None or not _has_body(method):
+    if method is None or not has_body(method):
         return member_called(self, node, None)
     return of_file(self, node, method, arguments, self.object(inner(member)[0]))
 
@@ -166,7 +166,7 @@ def _of_function(self: Translation, node: Node) -> ast.expr:
     if declaration is None:
         raise unknown(node, "only functions that are named are called")
     there = self.globals.get(declaration["id"])
-    if there is not None and _has_body(there):
+    if there is not None and has_body(there):
         return of_file(self, node, there, arguments, None)
     builder = CALLS.get(declaration["name"])
     if builder is None:
@@ -181,8 +181,10 @@ def _of_function(self: Translation, node: Node) -> ast.expr:
 _SAME_FUNCTION = ("ImplicitCastExpr", "ParenExpr", "SubstNonTypeTemplateParmExpr")
 
 
-def _has_body(function: Node) -> bool:
-    return any(n["kind"] == "CompoundStmt" for n in inner(function))
+def has_body(function: Node) -> bool:
+    """Whether the file says what a function does; what clang makes of itself copies structs."""
+    is_ours = not function.get("isImplicit") and "explicitlyDefaulted" not in function
+    return is_ours and any(n["kind"] == "CompoundStmt" for n in inner(function))
 
 
 def of_file(

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 from iris.frontend.cuda import records
-from iris.frontend.cuda.calls import called, member_called, of_file
+from iris.frontend.cuda.calls import called, has_body, member_called, of_file
 from iris.frontend.cuda.clang import Node, inner
 from iris.frontend.cuda.prelude import POSITIONS
 from iris.frontend.cuda.translation import (
@@ -20,7 +20,6 @@ from iris.frontend.cuda.translation import (
     call,
     expression,
     is_pure,
-    memory,
     moved,
     name,
     pointer,
@@ -193,7 +192,7 @@ def _(self: Translation, node: Node) -> ast.expr:
 
 @expression("ArraySubscriptExpr")
 def _(self: Translation, node: Node) -> ast.expr:
-    return self.target(node).load()
+    return self.object(node) if self.is_object(node) else self.target(node).load()
 
 
 @expression("MemberExpr")
@@ -440,8 +439,7 @@ def _(self: Translation, node: Node) -> ast.expr:
 def _(self: Translation, node: Node) -> ast.expr:
     callee, *operands = inner(node)
     said = inner(callee)[0]["referencedDecl"]
-    is_of_file = "CompoundStmt" in {n["kind"] for n in inner(self.globals.get(said["id"], {}))}
-    if said["name"] == "operator=" and not is_of_file:
+    if said["name"] == "operator=" and not has_body(self.globals.get(said["id"], {})):
         value = self.hold(self.expression(operands[1]))
         self.store(operands[0], value)
         return value
@@ -484,6 +482,9 @@ def _(self: Translation, node: Node) -> Pointer:
     if kind in ("LValueToRValue", "NoOp", "ArrayToPointerDecay", "UserDefinedConversion"):
         return self.pointer(source)
     type_ = type_of(node)
+    record = self.record(type_)
+    if kind == "BitCast" and record is not None:
+        return Pointer(self.as_records(self.pointer(source).whole, record), None, type_)
     if kind != "BitCast" or not type_.is_known:
         raise unknown(
             node, f"the conversion {kind} to {node['type']['qualType']} is not translated"
@@ -497,7 +498,7 @@ def _(self: Translation, node: Node) -> Pointer:
     if variable.place is not None:
         return variable.place
     if variable.key is not None:
-        return Pointer(memory(variable), None, variable.type)
+        return Pointer(self.memory(variable), None, variable.type)
     offset = None if variable.offset is None else name(variable.offset)
     return Pointer(name(variable.name), offset, variable.type)
 

@@ -11,14 +11,14 @@ from iris.errors import DTypeError, PointerError
 from iris.frontend import objects
 from iris.frontend.language import bitcast
 from iris.frontend.threads.memory import Elements, PrivateArray
-from iris.frontend.threads.types import MetalType
-from iris.frontend.tracing import error_here
+from iris.frontend.threads.types import MetalType, as_type
+from iris.frontend.tracing import current, error_here
 from iris.frontend.values import Traced, as_index, cast, component, constant, emit, taken
 from iris.ir import math, metal
 from iris.ir.core import Value
 from iris.ir.math import constant_bits
 from iris.ir.metal import VECTOR_BYTES
-from iris.ir.types import DType, i32, u8, u16, u32, u64
+from iris.ir.types import DType, Threadgroup, i32, u8, u16, u32, u64
 
 _UNSIGNED = {8: u8, 16: u16, 32: u32, 64: u64}
 
@@ -78,25 +78,30 @@ def structure(names: str, *values: Any) -> Struct:
     return Struct(dict(zip(names.split(), values, strict=True)))
 
 
-def field(struct: Struct, name: str) -> Any:
-    return struct.fields[name]
+def field(struct: Struct | InMemory, name: str) -> Any:
+    return struct.get(name) if isinstance(struct, InMemory) else struct.fields[name]
 
 
-def set_field(struct: Struct, name: str, value: Any) -> None:
-    struct.fields[name] = value
+def set_field(struct: Struct | InMemory, name: str, value: Any) -> None:
+    if isinstance(struct, InMemory):
+        struct.set(name, value)
+    else:
+        struct.fields[name] = value
 
 
 def copied(x: Any) -> Any:
     """A struct of its own, with what another holds."""
     if isinstance(x, Struct):
         return Struct({name: copied(value) for name, value in x.fields.items()})
+    if isinstance(x, InMemory):
+        return x.loaded()
     return PrivateArray(x.value) if isinstance(x, PrivateArray) else x
 
 
-def fill(target: Struct, source: Struct) -> None:
+def fill(target: Struct | InMemory, source: Struct | InMemory) -> None:
     """Assign a struct."""
     for name, value in copied(source).fields.items():
-        target.fields[name] = value
+        set_field(target, name, value)
 
 
 def cell(value: Traced) -> Cell:
@@ -257,6 +262,16 @@ class SeenVariable:
         self.of.value = same_bits(whole, self.of.value.dtype)
 
 
+@objects.items.register
+def _(x: SeenVariable) -> dict[Any, Any]:
+    return {"of": x.of}
+
+
+@objects.put.register
+def _(x: SeenVariable, held: dict[Any, Any]) -> None:
+    x.of = held["of"]
+
+
 def seen_as(pointer: Any, type_: MetalType) -> Any:
     """A pointer to the same memory, of another type."""
     if isinstance(pointer, SeenVariable):
@@ -293,3 +308,106 @@ def copy_bytes(to: Any, source: Any, count: Traced) -> None:
         return
     for number, value in zip(numbers, values, strict=True):
         words[0][number] = value
+
+
+# Structs in memory.
+
+
+class Records:
+    """A pointer to structs in memory, each with a layout: for each field its name, how many bytes
+    it begins after the struct's start, the word for its elements and how many these are; 0 of what
+    is no array.  In place of a word a struct within has its own layout."""
+
+    __slots__ = ("layout", "memory", "number", "size")
+
+    def __init__(self, memory: Elements, layout: Any, size: int, number: Traced):
+        self.memory, self.layout, self.size, self.number = memory, layout, size, number
+
+    def moved(self, by: Traced) -> Records:
+        return Records(self.memory, self.layout, self.size, self.number + by)
+
+
+class InMemory:
+    """A struct in memory: some bytes after its start is a part of one of them."""
+
+    __slots__ = ("of", "start", "layout")
+
+    def __init__(self, of: Records, start: int, layout: Any):
+        self.of, self.start, self.layout = of, start, layout
+
+    def _field(self, name: str) -> Any:
+        return next(one for one in self.layout if one[0] == name)
+
+    def _pointer(self, start: int, type_: MetalType) -> Elements:
+        """Its elements from one on, as scalars."""
+        scalars = as_type(type_.element)
+        bytes_, found = self.start + start, self.of
+        first = found.number * (found.size // scalars.element.bytes)
+        whole: Elements = scalars_of(found.memory, scalars)
+        return whole + (first + bytes_ // scalars.element.bytes)  # type: ignore[return-value]
+
+    def get(self, name: str) -> Any:
+        _, start, word, count = self._field(name)
+        if not isinstance(word, str):
+            return InMemory(self.of, self.start + start, word)
+        type_ = as_type(word)
+        pointer = self._pointer(start, type_)
+        if count:
+            return pointer
+        return joined([pointer[constant(i, i32)] for i in range(type_.width)])
+
+    def set(self, name: str, value: Any) -> None:
+        _, start, word, count = self._field(name)
+        if not isinstance(word, str):
+            fill(InMemory(self.of, self.start + start, word), value)
+            return
+        type_ = as_type(word)
+        pointer, parts = self._pointer(start, type_), count or type_.width
+        new = value.value if isinstance(value, PrivateArray) else cast(value, type_.element)
+        for i in range(parts):
+            pointer[constant(i, i32)] = taken(new, [i]) if parts > 1 else new
+
+    def loaded(self) -> Struct:
+        """A struct of its own, with what is there."""
+        fields = {}
+        for name, start, word, count in self.layout:
+            value = self.get(name)
+            if isinstance(value, InMemory):
+                value = value.loaded()
+            elif count:
+                pointer = self._pointer(start, as_type(word))
+                value = PrivateArray(joined([pointer[constant(i, i32)] for i in range(count)]))
+            fields[name] = value
+        return Struct(fields)
+
+
+def scalars_of(memory: Elements, scalars: MetalType) -> Elements:
+    if memory.type.element is scalars.element:
+        return memory
+    if isinstance(memory.base.type, Threadgroup):
+        part = Threadgroup(memory.base.type.bytes // scalars.element.bytes, scalars.element)
+        view = current().emit(metal.View(0, memory.base, part))
+        return Elements(view, memory.name, scalars, is_const=memory.is_const)
+    seen: Elements = seen_as(memory, scalars)
+    return seen
+
+
+def as_records(pointer: Any, layout: Any, size: int) -> Any:
+    """A pointer to structs."""
+    if not isinstance(pointer, Elements):
+        return pointer
+    number = constant(0, i32)
+    if pointer.offset is not None:
+        at = pointer.offset * (pointer.type.stride * pointer.type.element.bytes)
+        current().insert(metal.Assert("the pointer leads into a struct", (at % size == 0).value))
+        number = at // size
+    memory = Elements(pointer.base, pointer.name, pointer.type, is_const=pointer.is_const)
+    return Records(memory, layout, size, number)
+
+
+def record(pointer: Any, index: Traced) -> Any:
+    """The struct that a pointer leads to."""
+    if isinstance(pointer, Records):
+        return InMemory(pointer.moved(as_index(index)), 0, pointer.layout)
+    _check_first(index)
+    return pointer

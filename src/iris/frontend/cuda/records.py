@@ -132,6 +132,8 @@ def argument(self: Translation, type_: CType, given: Node) -> ast.expr | None:
     """What is passed for a parameter that is a struct, or leads to one; None of others."""
     if self.record(type_) is None or type_.shape is not None:
         return None
-    if type_.is_reference or type_.is_pointer:
+    if type_.is_pointer:
+        return self.pointer_to_struct(given)
+    if type_.is_reference:
         return self.object(given)
     return call("copied", self.object(given))

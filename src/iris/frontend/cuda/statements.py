@@ -14,14 +14,16 @@ from iris.frontend.cuda.translation import (
     assign,
     call,
     is_pure,
+    layout_of,
     may_jump,
     name,
     statement,
     truth,
     unknown,
+    word_of,
     zero,
 )
-from iris.frontend.cuda.types import CType, is_group, type_of
+from iris.frontend.cuda.types import BYTES, CType, is_group, type_of
 from iris.frontend.cuda.words import DYNAMIC
 
 
@@ -97,8 +99,9 @@ def _declare_struct(self: Translation, node: Node, type_: CType, values: list[No
     """A struct of its own, or another name of one."""
     if type_.is_reference or type_.is_pointer:
         if not values or node["id"] in self.assigned:
-            raise unknown(node, "a pointer to a struct leads to one from the start")
-        value = self.object(values[0])
+            raise unknown(node, "a pointer to a struct leads to one from the start, and stays")
+        is_pointer = type_.is_pointer
+        value = self.pointer_to_struct(values[0]) if is_pointer else self.object(values[0])
     elif values:
         value = self.expression(values[0])
     else:
@@ -130,10 +133,15 @@ def _declare_reference(self: Translation, node: Node, type_: CType, values: list
 
 def _declare_shared(self: Translation, node: Node, type_: CType) -> None:
     is_dynamic = node.get("storageClass") == "extern"
-    if not type_.is_known or type_.is_pointer:
+    record = self.record(type_)
+    if (not type_.is_known and record is None) or type_.is_pointer:
         raise unknown(node, f"shared memory of {node['type']['qualType']} is not translated")
     key = DYNAMIC if is_dynamic else f"{node['name']} {node['id']}"
     self.shared[key] = type_
+    if record is not None:  # as words
+        word = word_of(self, record)
+        shape = (max(type_.size, 1) * layout_of(self, record)[1] // BYTES[word],)
+        self.shared[key] = type_._replace(word=word, is_known=True, shape=shape)
     # Its size is known where the kernel is launched.
     type_ = type_._replace(shape=None, is_pointer=True) if is_dynamic else type_
     self.declare(node, type_, key=key)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from iris.errors import LanguageError, SourceSpot
 from iris.frontend.cuda.clang import Node, inner, place_of, walk
-from iris.frontend.cuda.types import CType, type_of
+from iris.frontend.cuda.types import BYTES, PARTS, CType, alignment, type_of
 
 WORDS = "iris_cuda"  # what translated functions call the words by
 DYNAMIC_BYTES = "dynamic_shared"  # the parameter of kernels with the bytes of a launch
@@ -209,17 +209,50 @@ class Translation:
         kind, parts = node["kind"], inner(node)
         if kind == "CXXThisExpr":
             return name("this")
+        if kind == "UnaryOperator" and node["opcode"] == "&":
+            return self.object(parts[0])
+        is_element = kind == "ArraySubscriptExpr" or node.get("opcode") == "*"
+        is_pointer = type_of(node).is_pointer
+        if is_pointer and parts and parts[0]["kind"] in ("CXXThisExpr", "UnaryOperator"):
+            return self.object(parts[0])
+        if is_element or is_pointer:
+            found = self.place(node) if is_element else self.pointer(node)
+            at = call("number", "int", 0) if found.offset is None else found.offset
+            return call("record", found.base, at)
         if kind == "DeclRefExpr":
-            return name(self.variable(node).name)
+            variable = self.variable(node)
+            if variable.key is not None:
+                return call("record", self.memory(variable), call("number", "int", 0))
+            return name(variable.name)
         if kind == "MemberExpr":
             return call("field", self.object(parts[0]), node["name"])
         is_same = kind in ("ParenExpr", "MaterializeTemporaryExpr", "ExprWithCleanups")
-        is_same = is_same or node.get("castKind") in ("NoOp", "LValueToRValue")
-        if is_same or (kind == "UnaryOperator" and node["opcode"] in ("*", "&")):
+        if is_same or node.get("castKind") in ("NoOp", "LValueToRValue"):
             return self.object(parts[0])
-        if kind in ("ArraySubscriptExpr", "ConditionalOperator"):
-            raise unknown(node, f"a struct by {kind} is not translated")
+        if kind == "ConditionalOperator":
+            raise unknown(node, "a struct by ?: is not translated")
         return self.hold(self.expression(node), "made")
+
+    def pointer_to_struct(self, node: Node) -> ast.expr:
+        """A pointer to structs in memory, or a struct of the thread's own."""
+        while node.get("castKind") in ("NoOp", "LValueToRValue") or node["kind"] == "ParenExpr":
+            node = inner(node)[0]
+        is_own = node["kind"] == "CXXThisExpr" or node.get("opcode") == "&"
+        if is_own and inner(node)[:1] and inner(node)[0]["kind"] == "ArraySubscriptExpr":
+            return self.place(inner(node)[0]).whole
+        return self.object(node) if is_own else self.pointer(node).whole
+
+    def memory(self, variable: Variable) -> ast.expr:
+        """Where a variable is that all threads of the block, or of all, have."""
+        record = self.record(variable.type)
+        if record is None:
+            return call("variable", variable.key, variable.type.word)
+        return self.as_records(call("variable", variable.key, word_of(self, record)), record)
+
+    def as_records(self, pointer: ast.expr, record: Node) -> ast.expr:
+        """A pointer to some words as one to structs."""
+        layout, size, _ = layout_of(self, record)
+        return call("as_records", pointer, layout, size)
 
     def variable(self, node: Node) -> Variable:
         """What a name refers to."""
@@ -244,12 +277,14 @@ class Translation:
         if there is None or kinds.isdisjoint(_SYMBOLS):
             raise unknown(node, f"{node['referencedDecl'].get('name')} is no variable of the GPU")
         type_ = type_of(there)
-        if not type_.is_known or type_.is_pointer:
+        record = self.record(type_)
+        if (not type_.is_known and record is None) or type_.is_pointer:
             said = there["type"]["qualType"]
             raise unknown(node, f"a variable of the file of type {said} is not translated")
         key = f"{there['name']} {there['id']}"
         is_const = "CUDAConstantAttr" in kinds
-        self.symbols[key] = type_._replace(is_const=is_const)
+        word = type_.word if record is None else word_of(self, record)
+        self.symbols[key] = type_._replace(is_const=is_const, word=word)
         self.names.add(there["name"])
         made = self.variables[there["id"]] = Variable(there["name"], type_, key=key)
         return made
@@ -343,6 +378,9 @@ class Translation:
         kind = node["kind"]
         if kind == "ParenExpr" or (kind == "ImplicitCastExpr" and node["castKind"] == "NoOp"):
             return self.target(inner(node)[0])
+        if self.is_object(node) and not type_of(node).is_pointer:
+            struct = self.object(node)
+            return Target(lambda: struct, lambda value: [ast.Expr(call("fill", struct, value))])
         if kind == "DeclRefExpr":
             return self._target_of_variable(node)
         if kind == "MemberExpr":
@@ -383,7 +421,7 @@ class Translation:
     def _target_of_variable(self, node: Node) -> Target:
         variable = self.variable(node)
         if variable.key is not None:
-            return self.element(Pointer(memory(variable), None, variable.type))
+            return self.element(Pointer(self.memory(variable), None, variable.type))
         text = variable.name
         if variable.place is not None:
             return self.element(variable.place)
@@ -412,8 +450,52 @@ class Translation:
         )
 
 
-def memory(variable: Variable) -> ast.expr:
-    return call("variable", variable.key, variable.type.word)
+def word_of(self: Translation, record: Node) -> str:
+    """What a struct in memory is made of: words no longer than any of its fields."""
+    return _WORDS_OF[_shortest(layout_of(self, record)[0])]
+
+
+_WORDS_OF = {1: "uchar", 2: "ushort", 4: "uint", 8: "uint"}
+
+
+def _shortest(layout: Any) -> int:
+    return min(
+        [
+            BYTES[PARTS.get(word, (word, 1))[0]] if isinstance(word, str) else _shortest(word)
+            for _, _, word, _ in layout
+        ]
+    )
+
+
+def layout_of(self: Translation, record: Node) -> tuple[Any, int, int]:
+    """Of a struct the layout of its fields, its size and its alignment."""
+    fields: list[Any] = []
+    size, most = 0, 1
+    for one in inner(record):
+        if one["kind"] != "FieldDecl":
+            continue
+        type_ = type_of(one)
+        within = self.record(type_)
+        if within is not None and not type_.is_pointer and type_.shape is None:
+            word, bytes_, aligned = layout_of(self, within)
+        elif type_.is_pointer or not type_.is_known or type_.is_reference:
+            said = one["type"]["qualType"]
+            raise unknown(one, f"a field of type {said} is not translated in memory")
+        else:
+            word, bytes_ = type_.word, type_.bytes
+            aligned = alignment(type_)
+            if type_.shape is not None and type_.word in PARTS:
+                raise unknown(one, "arrays of vectors are not translated in structs in memory")
+        size += -size % aligned
+        fields.append((one["name"], size, word, type_.size if type_.shape is not None else 0))
+        size, most = size + bytes_, max(most, aligned)
+    for one in record.get("inner", ()):
+        if one.get("kind") == "AlignedAttr":
+            most = max(most, int(inner(one)[0].get("value", 1)) if inner(one) else most)
+    size += -size % most
+    if not fields or record.get("bases") or record.get("tagUsed") == "union":
+        raise unknown(record, "in memory a struct has fields, and no base")
+    return tuple(fields), size, most
 
 
 def moved(pointer: Pointer, by: ast.expr | None, *, part: bool = False) -> Pointer:

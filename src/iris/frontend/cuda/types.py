@@ -94,6 +94,12 @@ def type_of(node: dict[str, Any], field: str = "type") -> CType:
     return parsed(said.get("desugaredQualType", said.get("qualType", "")))
 
 
+def alignment(type_: CType) -> int:
+    """To how many bytes CUDA aligns a value."""
+    word, n = PARTS.get(type_.word, (type_.word, 1))
+    return BYTES[word] * (n if n in (2, 4) and BYTES[word] * n <= 16 else 1)
+
+
 def is_group(node: dict[str, Any]) -> bool:
     """Whether a variable is a cooperative group, of which the type tells all."""
     return re.search(r"\bthread_block\b|\bthread_block_tile<", str(node["type"])) is not None

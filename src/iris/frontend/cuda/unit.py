@@ -25,6 +25,7 @@ from iris.frontend.cuda.translation import (
     name,
     unknown,
     unshared,
+    word_of,
 )
 from iris.frontend.cuda.types import PARTS, CType, is_group, type_of
 from iris.frontend.cuda.words import DYNAMIC
@@ -121,11 +122,26 @@ class Unit:
         made = self._function(node)
         named = [n for n in inner(node) if n["kind"] == "ParmVarDecl"]
         given = zip(made.parameters, named, strict=True)
-        types = {text: _declared(one, type_of(one)) for text, one in given}
+        translation = Translation(node, self._declarations, self.records, str)
+        types = {text: self._declared(translation, one, type_of(one)) for text, one in given}
         for key, type_ in made.symbols.items():
             types[_name_of(key)] = f"device {'const ' * type_.is_const}{type_.word}*"
         symbols = tuple(map(_name_of, made.symbols))
         return TranslatedKernel(made.function, types, symbols, DYNAMIC in made.shared)
+
+    def _declared(self, translation: Translation, node: Node, type_: CType) -> str:
+        """What a kernel by thread says of a parameter: structs are arrays of words."""
+        is_struct = not type_.is_known and type_.word in self.records
+        if not is_struct and (not type_.is_known or (not type_.is_pointer and type_.word in PARTS)):
+            said = node["type"]["qualType"]
+            raise unknown(node, f"a parameter of type {said} is not translated")
+        if is_struct:
+            is_const = type_.is_const or not type_.is_pointer
+            word = word_of(translation, self.records[type_.word])
+            return f"device {'const ' * is_const}{word}*"
+        if not type_.is_pointer:
+            return type_.word
+        return f"device {'const ' * type_.is_const}{type_.word}*"
 
     def _function(self, node: Node) -> Translated:
         key = node["id"]
@@ -210,16 +226,6 @@ def _as_written(found: re.Match[str]) -> str:
     return _SHOWN[found[0]]
 
 
-def _declared(node: Node, type_: CType) -> str:
-    """What a kernel by thread says of a parameter."""
-    if not type_.is_known or (not type_.is_pointer and type_.word in PARTS):
-        said = node["type"]["qualType"]
-        raise unknown(node, f"a parameter of type {said} is not translated")
-    if not type_.is_pointer:
-        return type_.word
-    return f"device {'const ' * type_.is_const}{type_.word}*"
-
-
 def _parameters(made: Translation, node: Node) -> list[str]:
     """Declare the parameters of a function."""
     names = []
@@ -230,8 +236,8 @@ def _parameters(made: Translation, node: Node) -> list[str]:
         if one["kind"] != "ParmVarDecl":
             continue
         type_ = type_of(one)
-        is_struct = made.record(type_) is not None and type_.shape is None
-        if not type_.is_known and not is_group(one) and (not is_struct or _is_kernel(node)):
+        record = None if type_.shape is not None else made.record(type_)
+        if not type_.is_known and not is_group(one) and record is None:
             said = one["type"]["qualType"]
             why = "Apple's GPUs have no double" if type_.word == "double" else ""
             raise unknown(one, why or f"a parameter of type {said} is not translated")
@@ -239,6 +245,11 @@ def _parameters(made: Translation, node: Node) -> list[str]:
         names.append(variable.name)
         if type_.is_reference and not type_.is_const and type_.is_known:
             made.references.append(variable)
+        if record is not None and _is_kernel(node):
+            whole = made.as_records(name(variable.name), record)
+            if not type_.is_pointer:
+                whole = call("copied", call("record", whole, call("number", "int", 0)))
+            made.emit(assign(variable.name, whole))
         if variable.is_cell:
             made.emit(assign(variable.name, call("cell", name(variable.name))))
         if type_.is_pointer and one["id"] in made.assigned:

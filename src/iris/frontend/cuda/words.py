@@ -10,7 +10,9 @@ from weakref import WeakKeyDictionary
 from iris.errors import ArgumentError, LanguageError, PointerError
 from iris.frontend import language
 from iris.frontend.cuda.places import (
+    Records,
     SeenElements,
+    as_records,
     cell,
     copied,
     copy_bytes,
@@ -18,6 +20,7 @@ from iris.frontend.cuda.places import (
     fill,
     loaded,
     place,
+    record,
     seen_as,
     set_field,
     stored,
@@ -37,6 +40,7 @@ from iris.ir.metal import SIMDGROUP_WIDTH, Scope
 from iris.ir.types import DType, Ptr, Threadgroup, bool_, i32, i64, u32, u64
 
 __all__ = [
+    "as_records",
     "cell",
     "copied",
     "copy_bytes",
@@ -44,6 +48,7 @@ __all__ = [
     "fill",
     "loaded",
     "place",
+    "record",
     "set_field",
     "stored",
     "structure",
@@ -252,6 +257,8 @@ def at(pointer: Any, offset: Traced | None) -> Any:
     """A pointer to an element further on."""
     if offset is None:
         return pointer
+    if isinstance(pointer, Records):
+        return pointer.moved(index(offset))
     if not isinstance(pointer, Elements):
         if constant_bits(offset.value) == 0:
             return pointer
@@ -274,6 +281,9 @@ def distance(pointer: Any, other: Any) -> Traced:
 def reinterpreted(pointer: Any, word: str) -> Any:
     """A pointer to the same memory, of another type."""
     new = as_type(word)
+    if isinstance(pointer, Records):
+        offset = pointer.number * (pointer.size // pointer.memory.type.element.bytes)
+        return reinterpreted(pointer.memory.at(offset), word)
     if not isinstance(pointer, Elements):
         return seen_as(pointer, new)
     old = pointer.type
