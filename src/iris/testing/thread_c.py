@@ -137,8 +137,8 @@ _WORDS: dict[str, str] = {
 
 
 def as_c(text: str, name: str, vector: str, threads: Sequence[int], size: int) -> str:
-    """A kernel of this name, with an array of vectors, for so many threads, of which a threadgroup
-    has `size`."""
+    """A kernel of this name, with an array of vectors; `threads` is the size of the grid, `size` that
+    of a threadgroup."""
     kernel = ast.parse(text).body[-1]
     assert isinstance(kernel, ast.FunctionDef)
     # A vector of three takes the place of three in C.

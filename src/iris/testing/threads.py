@@ -718,7 +718,7 @@ class Kernel:
         )
 
     def program(self, passes: Pipeline) -> Program:
-        """The launch of what passes make of the traced kernel."""
+        """The launch of the traced kernel after some passes."""
         module = run_passes(self.lower().traced, passes)
         bits = tuple(map(int, scalar.to_bits(i32, self.data)))
         out, bins = self.outputs()

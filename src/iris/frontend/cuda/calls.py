@@ -133,7 +133,7 @@ CALLS: dict[str, Call] = {
 
 
 def called(self: Translation, node: Node) -> ast.expr:
-    """A call of a function: of one that gives a reference, what is there."""
+    """A call of a function; if it gives a reference, the value there."""
     made = PLACES[node["kind"]](self, node)
     is_place = node.get("valueCategory") == "lvalue" and not self.is_object(node)
     return self.hold(call("loaded", made)) if is_place else made

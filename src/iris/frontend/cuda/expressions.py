@@ -204,6 +204,9 @@ def _(self: Translation, node: Node) -> ast.expr:
         return call("position", named, axis)
     if whole["kind"] == "CXXMemberCallExpr" or _is_call_of_member(whole):
         return member_called(self, _bare(whole), axis)
+    there = self.globals.get(node.get("referencedMemberDecl", ""))
+    if there is not None and there["kind"] == "VarDecl":  # of the struct's type, not of each
+        return self.expression(inner(there)[0])
     if self.is_object(whole):
         return self.target(node).load()
     if type_of(whole).word not in PARTS:

@@ -315,8 +315,8 @@ def copy_bytes(to: Any, source: Any, count: Traced) -> None:
 
 class Records:
     """A pointer to structs in memory, each with a layout: for each field its name, how many bytes
-    it begins after the struct's start, the word for its elements and how many these are; 0 of what
-    is no array.  In place of a word a struct within has its own layout."""
+    it begins after the struct's start, the word for its elements, and the size of an array, 0 for
+    others.  In place of a word a struct within has its own layout."""
 
     __slots__ = ("layout", "memory", "number", "size")
 
@@ -330,7 +330,7 @@ class Records:
 class InMemory:
     """A struct in memory: some bytes after its start is a part of one of them."""
 
-    __slots__ = ("of", "start", "layout")
+    __slots__ = ("layout", "of", "start")
 
     def __init__(self, of: Records, start: int, layout: Any):
         self.of, self.start, self.layout = of, start, layout
@@ -368,7 +368,7 @@ class InMemory:
             pointer[constant(i, i32)] = taken(new, [i]) if parts > 1 else new
 
     def loaded(self) -> Struct:
-        """A struct of its own, with what is there."""
+        """A struct of its own, with the same fields."""
         fields = {}
         for name, start, word, count in self.layout:
             value = self.get(name)

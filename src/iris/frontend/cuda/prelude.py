@@ -118,7 +118,8 @@ TEXT = f"""\
 #define FLT_EPSILON 1.192092896e-07f
 #define M_PI 3.14159265358979323846
 #define M_PI_F 3.14159274f
-typedef unsigned long size_t;
+typedef unsigned long size_t; typedef long ptrdiff_t; typedef long ssize_t;
+typedef unsigned long uintptr_t; typedef long intptr_t;
 typedef signed char int8_t; typedef unsigned char uint8_t;
 typedef short int16_t; typedef unsigned short uint16_t;
 typedef int int32_t; typedef unsigned int uint32_t;
@@ -164,6 +165,19 @@ __device__ __nv_bfloat16 __float2bfloat16(float); __device__ float __bfloat162fl
 {_SHUFFLES}
 {_math()}
 {_atomics()}
+namespace std {{
+using ::size_t; using ::uint32_t; using ::uint64_t; using ::int32_t; using ::int64_t;
+template <typename T, T v> struct integral_constant {{ static constexpr T value = v; }};
+template <bool v> using bool_constant = integral_constant<bool, v>;
+using true_type = bool_constant<true>; using false_type = bool_constant<false>;
+template <typename A, typename B> struct is_same {{ static constexpr bool value = false; }};
+template <typename A> struct is_same<A, A> {{ static constexpr bool value = true; }};
+template <typename A, typename B> constexpr bool is_same_v = is_same<A, B>::value;
+template <bool, typename T = void> struct enable_if {{}};
+template <typename T> struct enable_if<true, T> {{ typedef T type; }};
+template <bool, typename A, typename B> struct conditional {{ typedef A type; }};
+template <typename A, typename B> struct conditional<false, A, B> {{ typedef B type; }};
+}}
 namespace cooperative_groups {{
 struct thread_block {{
     __device__ void sync() const; __device__ unsigned thread_rank() const;

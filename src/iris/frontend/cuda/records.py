@@ -129,7 +129,7 @@ def initialised(self: Translation, function: Node) -> None:
 
 
 def argument(self: Translation, type_: CType, given: Node) -> ast.expr | None:
-    """What is passed for a parameter that is a struct, or leads to one; None of others."""
+    """The argument for a parameter that is a struct, or leads to one; None for others."""
     if self.record(type_) is None or type_.shape is not None:
         return None
     if type_.is_pointer:

@@ -101,7 +101,7 @@ def alignment(type_: CType) -> int:
 
 
 def is_group(node: dict[str, Any]) -> bool:
-    """Whether a variable is a cooperative group, of which the type tells all."""
+    """Whether a variable is a cooperative group: its type tells all."""
     return re.search(r"\bthread_block\b|\bthread_block_tile<", str(node["type"])) is not None
 
 

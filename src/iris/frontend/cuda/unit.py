@@ -13,6 +13,7 @@ from typing import Any
 from iris.errors import LanguageError, SourceSpot
 from iris.frontend.cuda import expressions as _expressions  # noqa: F401  (registers builders)
 from iris.frontend.cuda import records, words
+from iris.frontend.cuda.aliases import desugar, full_name
 from iris.frontend.cuda.clang import PRELUDE, Node, Tree, inner, last_line, parse, place_of
 from iris.frontend.cuda.statements import constants_of, returned, start
 from iris.frontend.cuda.translation import (
@@ -72,6 +73,7 @@ class Unit:
         self.records: dict[str, Node] = {}  # structs, by the names of their types
         self.templates: dict[str, Node] = {}  # of kernels
         self._open: list[str] = []  # functions that are being translated
+        desugar(self.tree.declarations)
         for one in self.tree.declarations:
             self._enter(one)
         for known, node in list(self._declarations.items()):
@@ -102,19 +104,15 @@ class Unit:
                 if one["kind"] == "ClassTemplateSpecializationDecl":
                     self._enter(one)
         elif kind in _RECORDS and node.get("completeDefinition"):
-            self.records[_full_name(node)] = node
+            self.records[full_name(node)] = node
             for one in inner(node):
                 self._enter(one)
-        elif kind in ("TypedefDecl", "TypeAliasDecl"):
-            aliased = self.records.get(type_of(node).word)
-            if aliased is not None:
-                self.records.setdefault(node["name"], aliased)
         elif kind in _DECLARATIONS:
             self._declarations[node["id"]] = node
             if kind != "VarDecl" and _has_body(node):
                 self._definitions[node.get("mangledName", "")] = node
                 if kind == "FunctionDecl" and _is_kernel(node):
-                    self.kernels[_WRITTEN.sub(_as_written, _full_name(node))] = node
+                    self.kernels[_WRITTEN.sub(_as_written, full_name(node))] = node
 
     def kernel(self, full_name: str) -> TranslatedKernel:
         """A kernel, translated; an error says at which line it cannot be."""
@@ -204,17 +202,6 @@ def _is_kernel(node: Node) -> bool:
 
 def _has_body(node: Node) -> bool:
     return any(n["kind"] == "CompoundStmt" for n in inner(node))
-
-
-def _full_name(node: Node) -> str:
-    """`reduce`, or `reduce<float, 256>` of a template."""
-    given = []
-    for one in inner(node):
-        if one["kind"] == "TemplateArgument":
-            said = one.get("type", {}).get("qualType", one.get("value"))
-            given.append(str(one.get("decl", {}).get("name") if said is None else said))
-    text: str = node["name"]
-    return f"{text}<{', '.join(given)}>" if given else text
 
 
 # What people write of types that clang calls otherwise.

@@ -282,8 +282,8 @@ def reinterpreted(pointer: Any, word: str) -> Any:
     """A pointer to the same memory, of another type."""
     new = as_type(word)
     if isinstance(pointer, Records):
-        offset = pointer.number * (pointer.size // pointer.memory.type.element.bytes)
-        return reinterpreted(pointer.memory.at(offset), word)
+        first = pointer.number * (pointer.size // pointer.memory.type.element.bytes)
+        return reinterpreted(pointer.memory.at(first), word)
     if not isinstance(pointer, Elements):
         return seen_as(pointer, new)
     old = pointer.type
