@@ -34,7 +34,7 @@ __global__ void step(Particle *all, Limits mine, float *out) {
     Particle p = all[t];
     move(p, 2.0f);
     near[t] = p;
-    __syncthreads();
+    __syncwarp();
     out[t] = energy(&p) + energy(&near[(t + 1) % 32]) + energy(all + t) + near[t].place.x;
     all[t].mass = fminf(fmaxf(p.mass, mine.low), limits.high);
     move(all[t], 1.0f);

@@ -137,8 +137,8 @@ _WORDS: dict[str, str] = {
 
 
 def as_c(text: str, name: str, vector: str, threads: Sequence[int], size: int) -> str:
-    """A kernel of this name, with an array of vectors; `threads` is the size of the grid, `size` that
-    of a threadgroup."""
+    """A kernel of this name, with an array of vectors; `threads` is the size of the grid, `size`
+    that of a threadgroup."""
     kernel = ast.parse(text).body[-1]
     assert isinstance(kernel, ast.FunctionDef)
     # A vector of three takes the place of three in C.
@@ -186,8 +186,8 @@ def _statement(node: ast.stmt) -> Iterator[str]:
             if otherwise:
                 yield from _nested("else", otherwise)
         case ast.For(ast.Name(id=name), ast.Call(args=[bound]), body):
-            yield f"const int {name}_end = {_expression(bound)};"  # Python asks for it once
-            head = f"for (int {name} = 0; {name} < {name}_end; ++{name})"
+            yield f"const int {name}_last = {_expression(bound)} - 1;"  # Python asks for it once
+            head = f"for (int {name} = 0; {name} <= {name}_last; ++{name})"
             yield from _nested(head, body)
         case ast.While(test, body):
             yield from _nested(f"while ({_expression(test)})", body)
