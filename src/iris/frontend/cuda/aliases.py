@@ -20,7 +20,7 @@ def full_name(node: Node) -> str:
         if one["kind"] == "TemplateArgument":
             said = one.get("type", {}).get("qualType", one.get("value"))
             given.append(str(one.get("decl", {}).get("name") if said is None else said))
-    text: str = node["name"]
+    text: str = node.get("name", "")
     return f"{text}<{', '.join(given)}>" if given else text
 
 

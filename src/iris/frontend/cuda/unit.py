@@ -35,7 +35,8 @@ from iris.frontend.rewriting import TRANSLATED
 
 _MODULE = "cuda_file"  # of translated functions
 _METHODS = ("CXXMethodDecl", "CXXConstructorDecl", "CXXConversionDecl")
-_DECLARATIONS = ("FunctionDecl", "VarDecl", *_METHODS)
+_FUNCTIONS = ("FunctionDecl", *_METHODS)
+_DECLARATIONS = ("VarDecl", *_FUNCTIONS)
 _RECORDS = ("CXXRecordDecl", "ClassTemplateSpecializationDecl")
 
 
@@ -94,10 +95,10 @@ class Unit:
         elif kind == "EnumDecl":
             self._declarations.update(constants_of(node))
         elif kind == "FunctionTemplateDecl":
-            pattern, *instances = [n for n in inner(node) if n["kind"] == "FunctionDecl"]
-            if _is_kernel(pattern):
+            made = [n for n in inner(node) if n["kind"] in _FUNCTIONS]
+            if any(map(_is_kernel, made[:1])):
                 self.templates[node["name"]] = node
-            for one in instances:
+            for one in made[1:]:  # instances, after what they are made of
                 self._enter(one)
         elif kind == "ClassTemplateDecl":
             for one in inner(node):
