@@ -19,9 +19,13 @@ namespace cg = cooperative_groups;
 
 template <typename T> __device__ T floored(T a, int by) {
     T quotient = a / (T)by;
-    return a % (T)by < 0 ? --quotient : quotient;
+    return a % (T)by != 0 && a < 0 ? --quotient : quotient;
 }
-template <typename T> __device__ T modulo(T a, int by) { return a - floored(a, by) * (T)by; }
+template <typename T> __device__ T modulo(T a, int by) {
+    T rest = a % (T)by;
+    if (rest != 0 && a < 0) rest += (T)by;
+    return rest;
+}
 __device__ int pick(int a, int b) {
     if (a > b) {
         if (a == 3) return 7;
