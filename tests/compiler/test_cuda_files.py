@@ -323,6 +323,34 @@ def test_structs_in_memory(device: str) -> None:
         np.testing.assert_array_equal(found["inner"][name], after["inner"][name])
 
 
+def test_variables_of_a_thread() -> None:
+    x, v, h = ints(32, low=0, high=60), floats(32, 4), floats(32, 2).astype(np.float16)
+    out, sums, found = np.zeros(128, np.int32), np.zeros(32, np.float32), h.copy()
+    loaded("variables").own[1, 32](x, out, v, sums, found, device="interp:metal")
+    for t in range(32):
+        total = 0
+        for i in range(4):
+            quotient, rest = divmod(int(x[t]) + i, 3)
+            if rest == 1:
+                quotient = quotient + 5 if quotient + 5 <= 20 else -quotient - 5
+            total += quotient * 10 + rest
+            if total > 300:
+                break
+        added = [i + (2.5 if t & 1 and i == t & 3 else 0) for i in range(4)]
+        added[t & 3] = 0
+        vectors = [v[(t + i) % 32].astype(float) for i in range(3)]
+        vectors[t % 3][1] += 10
+        total_sum = sum(2 * one[0] + one[1] * (i + 1) for i, one in enumerate(vectors))
+        total_sum += sum(10**i * y for i, y in enumerate(added))
+        assert out[t] == total
+        assert out[32 + t] == (t + 100 if t & 1 else 2 * t - 7)
+        np.testing.assert_allclose(sums[t], total_sum, 1e-4, 1e-4)
+    t = np.arange(32)
+    np.testing.assert_array_equal(out[64:96], t + 2 + 1100)
+    np.testing.assert_array_equal(out[96:], (sums.view(np.uint32) >> 23).astype(np.int32))
+    np.testing.assert_array_equal(found, h + np.float16(1))
+
+
 def test_doubles_that_are_floats() -> None:
     x, out = floats(64), np.zeros(64, np.float32)
     loaded("records").rounded[1, 64](x, out, device="interp:metal")
