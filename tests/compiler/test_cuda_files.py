@@ -223,6 +223,34 @@ def _language() -> list[Case]:
     ]
 
 
+def _structs() -> list[Case]:
+    x, y = floats(128), floats(256).astype(np.float16)
+    half = (1 + 1.5 * y.astype(np.float32)).astype(np.float16)
+    u, v = floats(32), floats(32, 4)
+    out = np.zeros((32, 8), np.float32)
+    total = u + u + np.roll(u, -1) + np.roll(u, -2)
+    mean, t = total / 4, np.arange(32)
+    low, high = np.minimum(u, mean), np.maximum(u, mean)
+    sign = np.where(u > mean, -2 * t, 2 * t)
+    fraction = u - np.floor(u)
+    mine = v.copy()
+    mine[t, t % 4] = -1
+    picked = mine[t, t % 4] + mine[:, 0] + mine[:, 3]
+    records = [mean + 2 * total, 11 * low + 10, high, sign, np.floor(u), fraction, picked]
+    records.append(fraction.view(np.int32).astype(np.float32))
+    expected = np.stack(records, 1).astype(np.float32)
+    w, bytes_ = ints(64), ints(256, low=0, high=255).astype(np.uint8)
+    upper = bytes_.view(np.uint32) >> 16
+    sums = np.cumsum(np.arange(64).reshape(2, 32), 1).reshape(-1)
+    turned = np.concatenate([w[::-1] + upper.astype(np.int32), sums]).astype(np.int32)
+    return [
+        Case("structs", "axpy<float>", (1, 32), (x, 0 * x, 1.5), 1, 1 + np.float32(1.5) * x, True),
+        Case("structs", "axpy<half>", (1, 32), (y, 0 * y, 1.5), 1, half, True),
+        Case("structs", "records", (1, 32), (u, v, out, ints(1)), 2, expected, True),
+        Case("structs", "turned<int>", (1, 64, 256), (w, ints(128), bytes_), 1, turned),
+    ]
+
+
 CASES = [
     *_elementwise(),
     *_transpose(),
@@ -231,6 +259,7 @@ CASES = [
     *_others(),
     *_rows(),
     *_language(),
+    *_structs(),
 ]
 
 
@@ -254,6 +283,80 @@ def test_kernels_are_right(case: Case) -> None:
 @pytest.mark.parametrize("case", [case for case in CASES if case.runs_on_metal], ids=_name)
 def test_kernels_are_right_on_metal(case: Case) -> None:
     _check(case, SHARING)
+
+
+def _energy(particles: Array) -> Array:
+    found: Array = particles["mass"] * particles["place"][:, 0] + particles["inner"]["at"][:, 1]
+    return found
+
+
+@pytest.mark.parametrize("device", ["interp:metal", pytest.param(SHARING, marks=pytest.mark.metal)])
+def test_structs_in_memory(device: str) -> None:
+    inner = np.dtype(
+        {"names": ["at", "kind"], "formats": [("f4", 2), "i2"], "offsets": [0, 8], "itemsize": 16}
+    )
+    names, formats = ["place", "mass", "inner", "ids"], [("f4", 3), "f4", inner, ("i4", 3)]
+    offsets = [0, 12, 16, 32]
+    particle = np.dtype(
+        {"names": names, "formats": formats, "offsets": offsets, "itemsize": 48}  # type: ignore[call-overload]
+    )
+    limits = np.dtype([("low", "f4"), ("high", "f4"), ("n", "i4")])
+    before = np.zeros(32, particle)
+    before["place"], before["mass"], before["ids"] = floats(32, 3), floats(32), ints(32, 3)
+    before["inner"]["at"], before["inner"]["kind"] = floats(32, 2), 9
+    moved, after, out = before.copy(), before.copy(), np.zeros(32, np.float32)
+    file = loaded("records")
+    file.symbols["limits"] = np.array((0, 0.5, 5), limits)
+    file.step[1, 32](found := before.copy(), np.array((-0.5, 9, 4), limits), out, device=device)
+    for particles, by in ((moved, 2), (after, 1)):
+        particles["place"][:, 0] += by
+        particles["ids"][:, 1] += 7
+        particles["inner"]["kind"] = 3
+    energy = _energy(moved) + np.roll(_energy(moved), -1) + _energy(before)
+    np.testing.assert_allclose(out, energy + moved["place"][:, 0], 1e-5, 1e-5)
+    after["mass"] = np.clip(moved["mass"], -0.5, 0.5)
+    after["inner"]["at"][:, 0] = 9
+    after = np.where(after["ids"][:, 2] > 0, moved, after)
+    for name in ("place", "mass", "ids"):
+        np.testing.assert_array_equal(found[name], after[name])
+    for name in ("at", "kind"):
+        np.testing.assert_array_equal(found["inner"][name], after["inner"][name])
+
+
+def test_variables_of_a_thread() -> None:
+    x, v, h = ints(32, low=0, high=60), floats(32, 4), floats(32, 2).astype(np.float16)
+    out, sums, found = np.zeros(128, np.int32), np.zeros(32, np.float32), h.copy()
+    loaded("variables").own[1, 32](x, out, v, sums, found, device="interp:metal")
+    for t in range(32):
+        total = 0
+        for i in range(4):
+            quotient, rest = divmod(int(x[t]) + i, 3)
+            if rest == 1:
+                quotient = quotient + 5 if quotient + 5 <= 20 else -quotient - 5
+            total += quotient * 10 + rest
+            if total > 300:
+                break
+        added = [i + (2.5 if t & 1 and i == t & 3 else 0) for i in range(4)]
+        added[t & 3] = 0
+        vectors = [v[(t + i) % 32].astype(float) for i in range(3)]
+        vectors[t % 3][1] += 10
+        total_sum = sum(2 * one[0] + one[1] * (i + 1) for i, one in enumerate(vectors))
+        total_sum += sum(10**i * y for i, y in enumerate(added))
+        assert out[t] == total
+        assert out[32 + t] == (t + 100 if t & 1 else 2 * t - 7)
+        np.testing.assert_allclose(sums[t], total_sum, 1e-4, 1e-4)
+    t = np.arange(32)
+    np.testing.assert_array_equal(out[64:96], t + 2 + 1100)
+    np.testing.assert_array_equal(out[96:], (sums.view(np.uint32) >> 23).astype(np.int32))
+    np.testing.assert_array_equal(found, h + np.float16(1))
+
+
+def test_doubles_that_are_floats() -> None:
+    x, out = floats(64), np.zeros(64, np.float32)
+    loaded("records").rounded[1, 64](x, out, device="interp:metal")
+    below = (x.astype(np.float64) - 0.75).astype(np.float32) * 3.0
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(out, np.where(x > 0.5, 1 / x, below).astype(np.float32))
 
 
 _BARRIER = re.compile(r"__syncthreads\(\);|block\.sync\(\);|cg::sync\(block\);")
@@ -300,11 +403,28 @@ __global__ void k(int *x) {
     end: x[1] = 2;
 }
 """,
-    "own struct": """\
-struct Pair { int a, b; };
+    "union": """\
+union Word { int a; float b; };
 __global__ void k(int *x) {
-    Pair p;
-    ^ Pair is not translated
+    Word p;
+         ^ a union is not translated
+}
+""",
+    "pointer in a struct": """\
+struct Pair {
+    int *a;
+    ^ a field of type int * is not translated in memory
+};
+__global__ void k(int *x, Pair p) {
+    x[0] = p.a[0];
+}
+""",
+    "reference to an argument": """\
+__device__ float &part(float4 &v, int i) { return reinterpret_cast<float *>(&v)[i]; }
+__global__ void k(float4 *x) {
+    float4 v = x[0];
+    part(v, 2) = 1.0f;
+    ^ a reference that leads to an argument is not assigned
 }
 """,
     "clang's own": """\
@@ -314,11 +434,11 @@ __global__ void k(int *x) {
 }
 """,
     "address": """\
-__device__ void set(int *x) { *x = 1; }
-__global__ void k(int *x) {
-    int mine = 0;
-    set(&mine);
-        ^ the address of a thread's own variable is not translated
+__device__ void set(float *x) { *x = 1; }
+__global__ void k(float *x) {
+    float4 mine = make_float4(0, 0, 0, 0);
+    set(&mine.y);
+        ^ this address of a thread's own variable is not translated
 }
 """,
     "printf": """\

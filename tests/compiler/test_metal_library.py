@@ -255,3 +255,15 @@ def test_races_and_accesses_out_of_bounds_are_told_by_lines_of_the_file(tmp_path
         assert f"{file}:{line}\n    {text}" in race
     assert "0 bytes past the end of buffer 0 (x)" in bounds
     assert f"{file}:11\n    out[i] = x[i + 1];" in bounds
+
+
+def test_launches_are_profiled() -> None:
+    a, out = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)
+    with iris.profile(SHARING) as measured:
+        library().add[1, 8](a, a, out, 8)
+    (ran,) = measured.launches
+    assert (ran.kernel, ran.grid) == ("add", (1, 1, 1))
+    assert ran.seconds > 0
+    *_, row = str(measured).splitlines()
+    assert row.split()[:2] == ["add", "1"]
+    assert row.split()[-1] == "?"  # nobody counts the work of a text

@@ -58,6 +58,17 @@ def test_each_thread_of_a_grid_runs_once(device: str, threads: Any, threadgroup:
     assert (out == expected).all()
 
 
+@pytest.mark.parametrize("device", DEVICES)
+def test_fast_math(device: str) -> None:
+    x, out = np.linspace(1, 2, 37, dtype=np.float32), np.zeros(37, np.float32)
+    add(x, out, 37, threads=37, fast_math=True, device=device)
+    np.testing.assert_allclose(out, x + 1, 1e-6)
+    texts = [str(add.lower(x, out, 37, threads=37, fast_math=fast)) for fast in (True, False)]
+    assert texts[0] != texts[1]
+    with pytest.raises(ArgumentError, match="fast_math is True or False, not 3"):
+        add(x, out, 37, threads=37, fast_math=3)
+
+
 def test_a_launch_of_threadgroups_has_all_their_threads() -> None:
     out = np.full((6, 16), -1, np.int32)
     where(out, grid=(2, 3), threadgroup=(8, 2))

@@ -43,7 +43,7 @@ ORDER = {
         "graph-text",
         "calls",
     ),
-    "threads": ("thread-sources", "thread-text"),
+    "threads": ("thread-sources", "cuda-files", "thread-lowering", "thread-code"),
     "runtime": ("launches", "conformance", "calls"),
 }
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import numpy as np
 import pytest
 from hypothesis import Phase, given, settings
@@ -9,6 +11,8 @@ from hypothesis import Phase, given, settings
 from iris.codegen.emitter import emit
 from iris.codegen.languages.cuda import CUDA
 from iris.compiler.compilation import entry_of
+from iris.frontend.cuda.clang import CLANG
+from iris.passes import Pipeline
 from iris.testing import programs, threads
 from iris.testing.choices import Choices
 from support import counts
@@ -31,6 +35,22 @@ def test_softmetal_stores_what_the_evaluation_says(kernel: threads.Kernel) -> No
     kernel.check(("softmetal",))
 
 
+@pytest.mark.skipif(shutil.which(CLANG) is None, reason=f"{CLANG} is not installed")
+def test_kernels_as_cuda_c_store_what_the_evaluation_says() -> None:
+    for start in range(counts(1, 20)):
+        threads.check_translations([_drawn(10 * start + i) for i in range(10)])
+
+
+def test_the_same_kernel_as_ir_stores_what_the_evaluation_says() -> None:
+    for kernel in map(_drawn, range(counts(5, 500))):
+        program = kernel.program(Pipeline())
+        arguments = program.make_arguments()
+        program.run(arguments)
+        out, bins = kernel.expected()
+        np.testing.assert_array_equal(arguments[1], out)
+        np.testing.assert_array_equal(arguments[2], bins)
+
+
 @settings(max_examples=counts(1, 100), phases=[Phase.generate], deadline=None)
 @given(programs.threads())
 def test_the_compiler_for_cuda_takes_the_text(kernel: threads.Kernel) -> None:
@@ -51,10 +71,11 @@ def test_the_simplest_kernel_stores_where_its_threads_are() -> None:
 
 
 def test_programs_are_of_all_that_threads_do() -> None:
-    texts = "\n".join(_drawn(seed).text for seed in range(60))
+    texts = "\n".join(_drawn(seed).text for seed in range(120))
     for word in (
         *("while", "for", "return", "else:", " and ", " if ", "pick(", "metal.int3", "p[", "X["),
         *("barrier", "simd_shuffle(", "simd_shuffle_xor", "simd_shuffle_up", "simd_broadcast"),
         *("simd_sum", "simd_max", "simd_ballot", "simd_any", "prefix", "atomic_"),
+        *("simd_shuffle_down", "simd_all", "exclusive", "w[t //", "V[", "low_bit(metal"),
     ):
         assert word in texts, word

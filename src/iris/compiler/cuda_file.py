@@ -6,12 +6,20 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from iris.compiler.compilation import Compilation
 from iris.compiler.thread_kernel import ThreadKernel
-from iris.errors import ArgumentError, FileError, LanguageError
+from iris.errors import ArgumentError, FileError, LanguageError, UserError
 from iris.frontend.cuda.unit import TranslatedKernel, Unit
+from iris.frontend.specs import ArraySpec, ScalarSpec, Threads
 from iris.frontend.tracing import error_here
-from iris.ir.types import i32
+from iris.ir import scalar
+from iris.ir.types import DType, i32
+
+# For which launch `check` looks at kernels.
+BLOCK = (256, 1, 1)
+SHARED_BYTES = 16384
 
 
 def load(path: str | Path) -> CudaFile:
@@ -124,6 +132,10 @@ class CudaKernel:
                     f"file.symbols[{name!r}] to an array before",
                 )
         arguments += tuple([self._symbols[name] for name in self._used])
+        said = list(self.kernel.function.declared.values())
+        known = zip(arguments, said, strict=False)
+        words = [_as_words(one, declared.type.element) for one, declared in known]
+        arguments = (*words, *arguments[len(said) :])
         for one in arguments:
             if getattr(one, "size", 0) > i32.high:
                 raise error_here(
@@ -133,8 +145,28 @@ class CudaKernel:
                 )
         return arguments
 
+    def try_out(self) -> None:
+        """Trace the kernel for the usual block: an error says what a launch would say."""
+        specs: dict[str, Any] = {
+            name: ArraySpec(said.type.element, 1)
+            if said.is_array
+            else ScalarSpec(said.type.element)
+            for name, said in self.kernel.function.declared.items()
+        }
+        if self._is_dynamic:
+            specs["dynamic_shared"] = SHARED_BYTES
+        self.kernel.function.trace_threads(specs, Threads(BLOCK))
+
     def __repr__(self) -> str:
         return f"<CUDA kernel {self.name}>"
+
+
+def _as_words(argument: Any, word: DType) -> Any:
+    """Structs, which NumPy has as records, as the words that they are made of."""
+    dtype = getattr(argument, "dtype", None)
+    if getattr(dtype, "names", None) is None:
+        return argument
+    return np.atleast_1d(argument).view(scalar.storage(word))
 
 
 class Checked(NamedTuple):
@@ -177,8 +209,8 @@ def _checked(file: Path, root: Path) -> Iterator[Checked]:
         return
     for name in unit.kernels:
         try:
-            unit.kernel(name)
-        except LanguageError as error:
+            CudaKernel(name, unit.kernel(name), {}).try_out()
+        except UserError as error:
             yield Checked(shown, name, str(error))
         else:
             yield Checked(shown, name, None)

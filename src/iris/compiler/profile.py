@@ -37,6 +37,7 @@ class Ran:
     occupancy: int  # simdgroups that a core of the target holds at once
     predicted: float  # seconds
     stream: int = 0
+    is_counted: bool = True  # nobody counts what kernels that are text do
 
     @property
     def seconds(self) -> float:
@@ -75,6 +76,7 @@ class Totals:
 
     def add(self, ran: Ran) -> None:
         self.launches += 1
+        self.is_counted = self.is_counted and ran.is_counted
         self.seconds += ran.seconds
         self.bytes += ran.bytes
         self.flops += ran.flops
@@ -183,7 +185,7 @@ class Works:
     def ran(
         self,
         target: Target,
-        entry: Func,
+        entry: Func | str,
         grid: tuple[int, int, int],
         values: Sequence[Any],
         start: float,
@@ -191,6 +193,8 @@ class Works:
         stream: int,
     ) -> Ran:
         """A launch with what it did."""
+        if isinstance(entry, str):
+            return Ran(entry, grid, start, end, 0, 0, 0, 0.0, stream, is_counted=False)
         names = [parameter.name or "" for parameter in entry.body.arguments]
         sizes = Sizes.of(grid, dict(zip(names, values, strict=True)))
         key = entry, repr(sizes)

@@ -12,7 +12,7 @@ from typing import Any
 from iris.compiler.arguments import Call, call, typed
 from iris.compiler.grids import GridLike, as_grid
 from iris.compiler.kernel import Kernel
-from iris.compiler.options import Options
+from iris.compiler.options import Options, split_options
 from iris.compiler.pipelines import THREAD_PIPELINE
 from iris.errors import ArgumentError, DTypeError, SourceError
 from iris.frontend.specs import ArraySpec, ScalarSpec, Spec, Threads
@@ -94,13 +94,16 @@ class ThreadKernel(Kernel):
     ) -> tuple[Options, Call, Grid]:
         rest = {**named}
         threads, size = rest.pop("threads", None), rest.pop("threadgroup", None)
+        fast_math = split_options({"fast_math": rest.pop("fast_math", False)}).fast_math
         given = call(self.function, arguments, rest)
         self._check_declared(given)
-        if threads is None:
-            return self._by_threadgroups(grid, size, given)
-        if grid is not None:
+        if threads is not None and grid is not None:
             raise error_here(ArgumentError, "give threads=, or grid= and threadgroup=, not both")
-        return self._by_threads(threads, size, given)
+        if threads is None:
+            known, sizes = self._by_threadgroups(grid, size, given)
+        else:
+            known, sizes = self._by_threads(threads, size, given)
+        return ThreadOptions(fast_math=fast_math, threads=known), given, _counted(known, sizes)
 
     def asked_but_grid(
         self, arguments: tuple[Any, ...], named: dict[str, Any]
@@ -110,17 +113,16 @@ class ThreadKernel(Kernel):
 
     def _by_threadgroups(
         self, grid: GridLike | None, size: object, given: Call
-    ) -> tuple[Options, Call, Grid]:
+    ) -> tuple[Threads, Grid]:
         if grid is None or size is None:
             raise error_here(
                 ArgumentError,
                 "how many threads are there? give threads=(width, height), or grid=(2, 2), "
                 "threadgroup=(16, 16)",
             )
-        known, sizes = Threads(_threadgroup(size)), as_grid(grid, given)
-        return ThreadOptions(threads=known), given, _counted(known, sizes)
+        return Threads(_threadgroup(size)), as_grid(grid, given)
 
-    def _by_threads(self, threads: Any, size: object, given: Call) -> tuple[Options, Call, Grid]:
+    def _by_threads(self, threads: Any, size: object, given: Call) -> tuple[Threads, Grid]:
         """Of whole threadgroups as many as have all threads."""
         counts = as_grid(threads, given)
         axes = len(threads) if isinstance(threads, (tuple, list)) else 1
@@ -131,7 +133,7 @@ class ThreadKernel(Kernel):
         for axis, name in zip(edges, known.counts, strict=True):
             given.told[name] = counts[axis]
         x, y, z = (-(-count // n) for count, n in zip(counts, sizes, strict=True))
-        return ThreadOptions(threads=known), given, _counted(known, (x, y, z))
+        return known, (x, y, z)
 
     def _check_declared(self, given: Call) -> None:
         """Let arguments have the types that are declared."""
@@ -150,7 +152,9 @@ class ThreadKernel(Kernel):
 
     def traced(self, given: Call, options: Options) -> Module:
         assert isinstance(options, ThreadOptions)
-        return self.function.trace_threads(given.specs | given.constants, options.threads)
+        return self.function.trace_threads(
+            given.specs | given.constants, options.threads, fast_math=options.fast_math
+        )
 
     def specs(self, given: Call, options: Options) -> dict[str, Spec]:
         assert isinstance(options, ThreadOptions)
@@ -162,7 +166,8 @@ class ThreadKernel(Kernel):
         counts = [n * size for n, size in zip(grid, known.size, strict=True)]
         for axis, name in zip(known.edges, known.counts, strict=True):
             counts[axis] = named.pop(name)
-        self._launch(None, threads=tuple(counts), threadgroup=known.size, **named)
+        named |= {"threads": tuple(counts), "threadgroup": known.size}
+        self._launch(None, **named, fast_math=options.fast_math)
 
 
 def _counted(threads: Threads, grid: Grid) -> Grid:

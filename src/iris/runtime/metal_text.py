@@ -13,7 +13,7 @@ from iris.ir.types import DType, bf16, bool_, f16, f32, i8, i16, i32, i64, u8, u
 from iris.runtime.memory import Block
 from iris.runtime.messages import BINDING_INFO, BUFFER_TYPES, READ_ONLY, Messages, Size
 from iris.runtime.objc import Object, Pointer, Runtime
-from iris.runtime.queue import Batch
+from iris.runtime.queue import Batch, Measured
 
 #: More bytes than that no launch gives a kernel by value.
 MOST_BYTES = 4096
@@ -135,6 +135,11 @@ class TextLaunch(NamedTuple):
     @property
     def pipelines(self) -> Sequence[TextKernel]:
         return (self.kernel,)
+
+    @property
+    def measured(self) -> Measured:
+        grid = self.grid.width, self.grid.height, self.grid.depth
+        return Measured(self.kernel.name, grid, ())
 
     def encode(self, send: Messages, batch: Batch) -> None:
         encoder = batch.encoder

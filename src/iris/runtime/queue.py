@@ -25,6 +25,7 @@ from typing import Any, NamedTuple, Protocol
 
 from iris import knobs
 from iris.errors import DeviceError
+from iris.ir.control import Func
 from iris.runtime import reports
 from iris.runtime.compiled_kernel import CompiledKernel, HasLines, locations_in
 from iris.runtime.device import Grid, Timing
@@ -67,11 +68,23 @@ class Pipeline(Protocol):
     def source(self) -> HasLines: ...
 
 
+class Measured(NamedTuple):
+    """A launch, for who is told of its time."""
+
+    entry: Func | str  # of a kernel that is text, its name
+    grid: Grid
+    arguments: tuple[Any, ...]
+
+
 class Work(Protocol):
     """What a batch is made of."""
 
     @property
     def pipelines(self) -> Sequence[Pipeline]: ...
+    @property
+    def measured(self) -> Measured | None:
+        """What its time is told of, if it is one launch."""
+
     @property
     def dispatches(self) -> int: ...
     @property
@@ -114,6 +127,10 @@ class Launch(NamedTuple):
     def pipelines(self) -> tuple[CompiledKernel, ...]:
         return (self.pipeline,)
 
+    @property
+    def measured(self) -> Measured:
+        return Measured(self.pipeline.entry, self.grid, self.arguments)
+
     def encode(self, send: Messages, batch: Batch) -> None:
         encoder, pipeline = batch.encoder, self.pipeline
         if batch.pipeline is not pipeline:
@@ -147,6 +164,10 @@ class Commands(NamedTuple):
     @property
     def pipelines(self) -> tuple[CompiledKernel, ...]:
         return tuple([launch.pipeline for launch in self.launches])
+
+    @property
+    def measured(self) -> None:  # several
+        return None
 
     @property
     def dispatches(self) -> int:
@@ -452,8 +473,8 @@ class Stream:
             batch.failure = streams.failed(self._error(batch))
         is_new = batch.retired < len(batch.launches)
         if batch.failure is None and is_new and streams.tell is not None:
-            first = batch.launches[0]
-            if isinstance(first, Launch):  # what else there is, nobody knows the work of
+            first = batch.launches[0].measured
+            if first is not None:
                 streams.tell(self._timing(batch, first))
         if batch.failure is None and not streams.has_failed and not batch.has_reports:
             batch.retired = len(batch.launches)
@@ -497,7 +518,7 @@ class Stream:
             self._waited.clear()
             self._streams.busy.pop(self, None)
 
-    def _timing(self, batch: Batch, launch: Launch) -> Timing:
+    def _timing(self, batch: Batch, launch: Measured) -> Timing:
         """Of the only launch of a batch."""
         streams, messages = self._streams, self._streams.messages
         times = None
@@ -506,7 +527,7 @@ class Stream:
         if times is None:
             times = messages.start_time(batch.buffer), messages.end_time(batch.buffer)
         start, end = times
-        return Timing(launch.pipeline.entry, launch.grid, launch.arguments, start, end, self.number)
+        return Timing(*launch, start, end, self.number)
 
     def _error(self, batch: Batch) -> DeviceError:
         streams = self._streams

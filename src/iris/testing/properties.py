@@ -14,7 +14,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from iris.compiler.pipelines import TILE_PIPELINE
+from iris.compiler.pipelines import TEXT_PIPELINE, THREAD_PIPELINE, TILE_PIPELINE
 from iris.ir import graph, math, metal, tile
 from iris.ir.control import For, If, While
 from iris.ir.core import Level
@@ -99,6 +99,7 @@ def of_text(device: str) -> list[Property]:
     return [
         Property("text", "tile", _masked, run, TOGETHER, option),
         Property("thread-text", "metal", _portable, run, TOGETHER, option),
+        Property("thread-code", "metal", _optimised, run, TOGETHER, option, "codegen"),
         Property("launches", "launches", launches.scripts, conform, 1, option, "runtime"),
     ]
 
@@ -167,6 +168,14 @@ def _some_short(drawn: Callable[..., st.SearchStrategy[Program]]) -> st.SearchSt
     return st.one_of(drawn(), drawn(), moving, in_place)
 
 
+def _traced() -> st.SearchStrategy[Program]:
+    return threads.programs(Pipeline())
+
+
+def _optimised() -> st.SearchStrategy[Program]:
+    return threads.programs(_BEFORE_TEXT)
+
+
 def _orderly() -> st.SearchStrategy[tuple[Program, int]]:
     """Programs, and for each what is made harder: 0 stands for control flow, 1 for barriers that
     are there already.  Most do little besides using memory, and are short: a missing barrier among
@@ -218,6 +227,10 @@ def _check(
 ) -> None:
     for kernel in drawn:
         kernel.check()
+
+
+def _translate(drawn: Sequence[threads.Kernel], seconds: float) -> None:
+    threads.check_translations(drawn)
 
 
 def _return(drawn: Sequence[Function | Call], seconds: float) -> None:
@@ -293,6 +306,8 @@ _OF_THREADS = (
     "mark-nowrap",
 )
 _OF_GRAPHS = (*_GENERIC, "simplify")
+# What becomes of a kernel by thread, but for what its text asks for.
+_BEFORE_TEXT = Pipeline(THREAD_PIPELINE.passes[: -len(TEXT_PIPELINE.passes)])
 
 #: Those of Iris itself, by their names; `of_text` has those of a device.
 PROPERTIES = {
@@ -306,6 +321,7 @@ PROPERTIES = {
         Property("fits", "tile", _products, _fit),
         Property("sources", "python", kernels, _check, part="frontend"),
         Property("thread-sources", "python", threads.kernels, _check, part="frontend"),
+        Property("cuda-files", "python", threads.kernels, _translate, TOGETHER, part="frontend"),
         Property("words", "python", tile_functions.functions, _check, part="frontend"),
         Property("arrays", "python", functions, _return, part="frontend"),
         Property("calls", "python", calls, _return, part="compiler"),
@@ -314,6 +330,7 @@ PROPERTIES = {
         Property("graph-kernels", "graph", _fused, _fuse),
         Property("graph-schedules", "graph", _handed, _schedule),
         Property("thread-passes", "metal", _threads, partial(_preserve, _OF_THREADS)),
+        Property("thread-lowering", "metal", _traced, partial(_preserve, (str(THREAD_PIPELINE),))),
         Property("interleaves", "metal", programs.metal, _interleave),
         Property("orders", "metal", _orderly, _order),
         Property("copies", "metal", fetches.programs, _copy),

@@ -16,6 +16,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import prod
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,10 +25,18 @@ import numpy.typing as npt
 from hypothesis import strategies as st
 
 from iris.compiler.compilation import Compilation
+from iris.compiler.cuda_file import CudaFile, load
 from iris.compiler.thread_kernel import ThreadKernel
 from iris.errors import RaceError
+from iris.ir import scalar
+from iris.ir.types import i32
+from iris.passes import Pipeline
+from iris.passes import run as run_passes
 from iris.testing.choices import Choices
 from iris.testing.sources import defined
+from iris.testing.thread_c import HELPERS, as_c
+from iris.tools.replay import Array as ArrayRecipe
+from iris.tools.replay import Program, Scalar
 
 Array = npt.NDArray[Any]
 BYTES = 192
@@ -50,7 +60,8 @@ class Machine:
         every = np.arange(prod(sizes), dtype=np.int32)
         self.size = group
         self.group, self.number = every // group, every % group
-        position: dict[str, Array] = {"g": self.group, "t": self.number, "lane": every % LANES}
+        position: dict[str, Array] = {"g": self.group, "t": self.number}
+        position["lane"] = self.number % LANES
         groups, threads = self.group, self.number
         for axis, name in enumerate("xyz"):
             n, size = kernel.grid[axis], kernel.size[axis]
@@ -224,6 +235,28 @@ class Exchange(Statement):
 
 
 @dataclass
+class ExchangePairs(Statement):
+    """The same by memory of two axes, of vectors."""
+
+    name: str
+    values: tuple[Expression, Expression]
+    other: Expression
+    width: int  # of a row
+
+    def lines(self) -> Iterator[str]:
+        one, two = self.values
+        yield f"w[t // {self.width}, t % {self.width}] = metal.int2({one.text}, {two.text})"
+        yield "metal.barrier()"
+        other = self.other.text
+        yield f"{self.name} = w[{other} // {self.width}, {other} % {self.width}].y"
+        yield "metal.barrier()"
+
+    def run(self, machine: Machine, mask: Array) -> None:
+        value, other = self.values[1].value(machine), self.other.value(machine)
+        machine.assign(self.name, value[machine.group * machine.size + other], mask)
+
+
+@dataclass
 class Count(Statement):
     """How many threads of the threadgroup count each number, by atomics on shared memory."""
 
@@ -290,6 +323,11 @@ _REDUCTIONS: dict[str, Callable[..., Array]] = {
 }
 
 
+# How many integers a vector of an array has, and how far vectors are apart.
+_LENGTHS = {"int4": 4, "int2": 2, "int3": 3, "packed_int3": 3}
+_STRIDES = {"int4": 4, "int2": 2, "int3": 4, "packed_int3": 3}
+
+
 def _made(form: str, function: Callable[..., Array], *parts: Expression) -> Expression:
     """Python with parts in it, and what it means, given what these do."""
 
@@ -324,7 +362,19 @@ def pick(a, b):
             return 7
         return a - b
     return b + 1
+def low_bit(a):
+    bit, at = 1, 4
+    for i in range(metal.int(4)):
+        if a & bit != 0 and at == 4:
+            at = i
+        bit = bit * 2
+    return at
 """
+
+
+def _low_bit(a: Array) -> Array:
+    """The other helper, which looks for something in a loop."""
+    return np.select([a >> i & 1 != 0 for i in range(4)], range(4), 4)
 
 
 class Kernel:
@@ -332,12 +382,13 @@ class Kernel:
 
     def __init__(self, choices: Choices):
         self.choices = choices
-        group = choices.of((32, 64, 128))
+        self.meets = not choices.flag(3)  # whether threads do something together
+        # Those that do not may leave simdgroups without some of their threads.
+        group = choices.of((32, 64, 128) if self.meets else (32, 48, 80))
         self.size = choices.of(((group, 1, 1), (8, group // 8, 1), (4, 4, group // 16)))
         self.grid = choices.of(((1, 1, 1), (2, 1, 1), (1, 2, 1)))
         self.n = choices.below(4)
         self.data = np.random.default_rng(choices.below(256)).integers(-9, 10, DATA, np.int32)
-        self.meets = not choices.flag(3)  # whether threads do something together
         whole = [n * size for n, size in zip(self.grid, self.size, strict=True)]
         # How many threads there are along each axis; the last threadgroup may lack some.
         lacking = [0 if self.meets else choices.below(size) for size in self.size]
@@ -345,6 +396,7 @@ class Kernel:
         self.loops = 0
         self.names = ["t", "lane", "g", "x", "y", "z", "n"]
         self.atomic = choices.of(list(_ATOMICS))
+        self.vector = choices.of(list(_STRIDES))  # of the input, seen as an array of these
         self.start: list[Statement] = [Assign(name, self.whole(1)) for name in VARIABLES]
         self.names = [*VARIABLES, *self.names]
         self.start += [Assign(name, self.floating(0)) for name in FLOATS]
@@ -373,6 +425,9 @@ class Kernel:
             other = self.below(prod(self.size))
             ways += 3 * [
                 lambda: Exchange(name, self.whole(1), other),
+                lambda: ExchangePairs(
+                    name, (self.whole(1), self.whole(1)), other, prod(self.size) // 4
+                ),
                 lambda: Count(name, self.condition(), self.below(BINS)),
                 lambda: Assign(name, self.exchanged()),
             ]
@@ -422,12 +477,14 @@ class Kernel:
             binary,
             binary,
             lambda: _made("pick(metal.int({}), {})", _picked, part(), part()),
+            lambda: _made("low_bit(metal.int({}))", _low_bit, part()),
             lambda: _made("metal.min({}, metal.int({}))", np.minimum, part(), part()),
             lambda: _made("metal.max({}, metal.int({}))", np.maximum, part(), part()),
             lambda: _made("({} >> 2)", lambda a: a >> 2, part()),
             lambda: _made("({} // 3)", lambda a: a // 3, part()),
             lambda: _made("(metal.int({}) % 5)", lambda a: a % 5, part()),
             lambda: _made("X[{}]", lambda i: self.data[i], self.below(DATA)),
+            self.vector_of_array,
             lambda: Expression(
                 f"metal.int(metal.uint(metal.int({(x := part()).text})) // 3)",
                 lambda m: (x.value(m).astype(np.uint32) // 3).astype(np.int32),
@@ -450,6 +507,13 @@ class Kernel:
             self.element,
         ]
         return choices.of(ways)()
+
+    def vector_of_array(self) -> Expression:
+        """A component of a vector of the input."""
+        letter, stride = self.choices.below(_LENGTHS[self.vector]), _STRIDES[self.vector]
+        return _made(
+            f"V[{{}}].{'xyzw'[letter]}", lambda i: self.data[i * stride + letter], self.below(4)
+        )
 
     def element(self) -> Expression:
         """An element of the thread's own array."""
@@ -561,8 +625,23 @@ class Kernel:
                     f"metal.simd_{reduction}({text})",
                     lambda m: m.of_simdgroup(x.value(m), _REDUCTIONS[reduction]),
                 ),
+                Expression(
+                    f"metal.simd_shuffle_down({text}, {number})",
+                    from_lane(
+                        lambda m: np.where(lanes(m) + number < LANES, lanes(m) + number, lanes(m))
+                    ),
+                ),
                 Expression(f"metal.int(metal.simd_ballot({condition.text}))", ballot),
                 Expression(f"metal.simd_prefix_inclusive_sum({text})", before),
+                Expression(
+                    f"metal.simd_prefix_exclusive_sum({text})", lambda m: before(m) - x.value(m)
+                ),
+                Expression(
+                    f"metal.int(metal.simd_all({condition.text}))",
+                    lambda m: m.of_simdgroup(
+                        condition.value(m).astype(np.int32), np.minimum.reduce
+                    ),
+                ),
                 Expression(
                     f"metal.int(metal.simd_any({condition.text}))",
                     lambda m: m.of_simdgroup(
@@ -586,6 +665,7 @@ class Kernel:
             "g = metal.threadgroup_id_x() + metal.threadgroup_id_y() * metal.num_threadgroups_x()",
             "at = x + metal.grid_size_x() * (y + metal.grid_size_y() * z)",
             f"s = metal.shared({prod(self.size)}, metal.int)",
+            f"w = metal.shared((4, {prod(self.size) // 4}), metal.int2)",
             "p = metal.array(4, metal.int)",
         ]
         for statement in [*self.start, *self.body]:
@@ -594,7 +674,7 @@ class Kernel:
         lines += [f"Out[at * {SLOTS} + 3] = p[n & 3]"]
         lines += [f"Out[at * {SLOTS} + {i + 4}] = metal.int({f} * 4)" for i, f in enumerate(FLOATS)]
         head = '@metal.kernel\ndef drawn(X: "device const int*", Out: "device int*", '
-        head += 'Bins: "device int*", n: "int"):'
+        head += f'Bins: "device int*", V: "device const {self.vector}*", n: "int"):'
         return "\n".join([HELPER, head, *[f"    {line}" for line in lines], ""])
 
     def expected(self) -> tuple[Array, Array]:
@@ -628,26 +708,58 @@ class Kernel:
 
     def launch(self, kernel: ThreadKernel, device: str) -> tuple[Array, Array]:
         out, bins = self.outputs()
-        kernel(self.data, out, bins, self.n, device=device, **self.how)
+        kernel(self.data, out, bins, self.data, self.n, device=device, **self.how)
         return out, bins
 
     def lower(self) -> Compilation:
         """What becomes of the kernel."""
-        return self.defined(self.text).lower(self.data, *self.outputs(), self.n, **self.how)
+        return self.defined(self.text).lower(
+            self.data, *self.outputs(), self.data, self.n, **self.how
+        )
+
+    def program(self, passes: Pipeline) -> Program:
+        """The launch of the traced kernel after some passes."""
+        module = run_passes(self.lower().traced, passes)
+        bits = tuple(map(int, scalar.to_bits(i32, self.data)))
+        out, bins = self.outputs()
+        recipes: list[ArrayRecipe | Scalar] = [
+            ArrayRecipe(i32, (DATA,), data=bits),
+            ArrayRecipe(i32, out.shape),
+            ArrayRecipe(i32, bins.shape),
+            ArrayRecipe(i32, (DATA,), data=bits),
+            Scalar(i32, self.n),
+        ]
+        recipes += [
+            Scalar(i32, count)
+            for count, size in zip(self.threads, self.size, strict=True)
+            if count % size
+        ]
+        return Program(module, "drawn", self.grid, tuple(recipes))
 
     def check(self, devices: Sequence[str] = ("interp",)) -> None:
         """Assert that devices store what the evaluation says."""
-        kernel, expected = self.defined(self.text), self.expected()
+        kernel = self.defined(self.text)
         for device in devices:
-            found = self.launch(kernel, device)
-            for name, one, other in zip(("Out", "Bins"), found, expected, strict=True):
-                for at in np.argwhere(one != other)[:1]:
-                    place = ", ".join(map(str, at))
-                    sizes = f"n={self.n}, threads={self.threads}, threadgroup={self.size}"
-                    raise AssertionError(
-                        f"{device}: {name}[{place}] is {one[tuple(at)]}, not {other[tuple(at)]}, "
-                        f"with {sizes}:\n{self.text}"
-                    )
+            self.compare(device, self.launch(kernel, device), self.text)
+
+    def check_c(self, file: CudaFile, name: str, text: str) -> None:
+        """Assert that the kernel of a CUDA file does, which has this text."""
+        out, bins = self.outputs()
+        file[name][self.grid, self.size](
+            self.data, out, bins, self.data, self.n, device="interp:metal"
+        )
+        self.compare("interp:metal", (out, bins), text)
+
+    def compare(self, device: str, found: tuple[Array, Array], text: str) -> None:
+        """Assert that a launch has stored what the evaluation says."""
+        for name, one, other in zip(("Out", "Bins"), found, self.expected(), strict=True):
+            for at in np.argwhere(one != other)[:1]:
+                place = ", ".join(map(str, at))
+                sizes = f"n={self.n}, threads={self.threads}, threadgroup={self.size}"
+                raise AssertionError(
+                    f"{device}: {name}[{place}] is {one[tuple(at)]}, not {other[tuple(at)]}, "
+                    f"with {sizes}:\n{text}"
+                )
 
     def check_barriers(self) -> int:
         """Assert that without any one of its barriers the kernel is reported to race, or does the
@@ -668,3 +780,22 @@ class Kernel:
 def kernels() -> st.SearchStrategy[Kernel]:
     """Kernels by thread."""
     return st.binary(min_size=BYTES, max_size=BYTES).map(lambda data: Kernel(Choices(data)))
+
+
+def check_translations(several: Sequence[Kernel]) -> None:
+    """Assert that kernels, written in CUDA C, store what the evaluation says.  They are kernels of
+    one file, for a parser takes long to start."""
+    texts = [
+        as_c(k.text, f"k{i}", k.vector, k.threads, prod(k.size)) for i, k in enumerate(several)
+    ]
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "drawn.cu"
+        path.write_text(HELPERS + "".join(texts))
+        file = load(path)
+        for number, (kernel, text) in enumerate(zip(several, texts, strict=True)):
+            kernel.check_c(file, f"k{number}", text)
+
+
+def programs(passes: Pipeline) -> st.SearchStrategy[Program]:
+    """What passes make of traced kernels by thread, and how it is launched."""
+    return kernels().map(lambda kernel: kernel.program(passes))

@@ -6,14 +6,25 @@ import ast
 import re
 from collections.abc import Callable
 
+from iris.frontend.cuda import records
 from iris.frontend.cuda.clang import Node, inner
-from iris.frontend.cuda.prelude import LOADS, STORES, UNARY, VECTORS
-from iris.frontend.cuda.translation import Translation, call, name, unknown
-from iris.frontend.cuda.types import metal_vector, type_of
+from iris.frontend.cuda.prelude import LOADS, STORES, TEXTURES, UNARY, VECTORS
+from iris.frontend.cuda.translation import PLACES, Expression, Translation, call, name, unknown
+from iris.frontend.cuda.types import is_group, metal_vector, type_of
 from iris.frontend.cuda.words import ATOMICS, REDUCTIONS
 
 Call = Callable[[Translation, Node, list[Node]], ast.expr]
 WARP = "32"
+
+
+def _gives_place(kind: str) -> Callable[[Expression], Expression]:
+    """Registers what calls a function: a call may give a reference."""
+
+    def register(builder: Expression) -> Expression:
+        PLACES[kind] = builder
+        return builder
+
+    return register
 
 
 def _values(self: Translation, arguments: list[Node]) -> list[ast.expr]:
@@ -63,6 +74,25 @@ def _reduce(self: Translation, node: Node, arguments: list[Node]) -> ast.expr:
     return self.hold(call("reduced", how[1], self.expression(x)))
 
 
+def _copy_bytes(self: Translation, node: Node, arguments: list[Node]) -> ast.expr:
+    to, source, count = arguments
+    places = [self.pointer(_without_casts(x)).whole for x in (to, source)]
+    return call("copy_bytes", *places, self.expression(count))
+
+
+def _without_casts(node: Node) -> Node:
+    """A pointer before it became one of void."""
+    while node["kind"] in ("ParenExpr", "ImplicitCastExpr", "CStyleCastExpr"):
+        if node.get("castKind", "BitCast") not in ("BitCast", "NoOp"):
+            break
+        node = inner(node)[0]
+    return node
+
+
+def _texture(self: Translation, node: Node, arguments: list[Node]) -> ast.expr:
+    raise unknown(node, "textures are not translated: pass an array")
+
+
 #: By name.
 CALLS: dict[str, Call] = {
     "__syncthreads": _word("barrier"),
@@ -82,10 +112,12 @@ CALLS: dict[str, Call] = {
     "__bfloat162float": _word("convert", "float"),
     "__builtin_huge_valf": lambda self, node, arguments: call("number", "float", float("inf")),
     "atomicCAS": _compare_exchange,
+    "memcpy": _copy_bytes,
     "sync": _sync,
     "reduce": _reduce,
     "abs": _word("unary", "abs"),
     "__threadfence": _word("fence"),
+    **dict.fromkeys(TEXTURES, _texture),
     **dict.fromkeys(LOADS, _read),
     **dict.fromkeys(STORES, _write),
     **{name: _word("fused") for name in ("fma", "fmaf")},
@@ -101,16 +133,41 @@ CALLS: dict[str, Call] = {
 
 
 def called(self: Translation, node: Node) -> ast.expr:
-    """A call of a function."""
+    """A call of a function; if it gives a reference, the value there."""
+    made = PLACES[node["kind"]](self, node)
+    is_place = node.get("valueCategory") == "lvalue" and not self.is_object(node)
+    return self.hold(call("loaded", made)) if is_place else made
+
+
+@_gives_place("CXXOperatorCallExpr")
+def _of_operator(self: Translation, node: Node) -> ast.expr:
+    callee, first, *rest = inner(node)
+    method = self.globals.get(inner(callee)[0].get("referencedDecl", {}).get("id", ""))
+    if method is None or method["kind"] != "CXXMethodDecl" or not has_body(method):
+        return _of_function(self, node)
+    return of_file(self, node, method, rest, self.object(first))
+
+
+@_gives_place("CXXMemberCallExpr")
+def _of_member(self: Translation, node: Node) -> ast.expr:
+    member, *arguments = inner(node)
+    method = self.globals.get(member.get("referencedMemberDecl", ""))
+    if method is None or not has_body(method):
+        return member_called(self, node, None)
+    return of_file(self, node, method, arguments, self.object(inner(member)[0]))
+
+
+@_gives_place("CallExpr")
+def _of_function(self: Translation, node: Node) -> ast.expr:
     callee, *arguments = inner(node)
-    while callee["kind"] in ("ImplicitCastExpr", "ParenExpr"):
-        callee = inner(callee)[0]
+    while callee["kind"] in _SAME_FUNCTION or callee.get("opcode") in ("&", "*"):
+        callee = inner(callee)[-1]
     declaration = callee.get("referencedDecl")
     if declaration is None:
         raise unknown(node, "only functions that are named are called")
     there = self.globals.get(declaration["id"])
-    if there is not None and any(n["kind"] == "CompoundStmt" for n in inner(there)):
-        return _of_file(self, node, there, arguments)
+    if there is not None and has_body(there):
+        return of_file(self, node, there, arguments, None)
     builder = CALLS.get(declaration["name"])
     if builder is None:
         raise unknown(node, f"{declaration['name']} is not translated")
@@ -120,15 +177,38 @@ def called(self: Translation, node: Node) -> ast.expr:
     return self.hold(made, "shuffled") if is_together else made
 
 
-def _of_file(self: Translation, node: Node, function: Node, arguments: list[Node]) -> ast.expr:
-    """A call of a device function, which gives its result and what it leaves in references."""
+# What stands for a function: an argument of a template, too.
+_SAME_FUNCTION = ("ImplicitCastExpr", "ParenExpr", "SubstNonTypeTemplateParmExpr")
+
+
+def has_body(function: Node) -> bool:
+    """Whether the file says what a function does; what clang makes of itself copies structs."""
+    is_ours = not function.get("isImplicit") and "explicitlyDefaulted" not in function
+    return is_ours and any(n["kind"] == "CompoundStmt" for n in inner(function))
+
+
+def of_file(
+    self: Translation, node: Node, function: Node, arguments: list[Node], this: ast.expr | None
+) -> ast.expr:
+    """A call of a device function, maybe of a struct, which gives its result and what it leaves in
+    references."""
     parameters = [one for one in inner(function) if one["kind"] == "ParmVarDecl"]
-    given: list[ast.expr] = []
+    given: list[ast.expr] = [] if this is None else [this]
     changed: list[Node] = []
     for parameter, argument in zip(parameters, arguments, strict=True):
         type_ = type_of(parameter)
+        if is_group(parameter):
+            given.append(ast.Constant(None))
+            continue
         if argument["kind"] == "CXXDefaultArgExpr":
-            raise unknown(node, "give every argument: defaults are not translated")
+            default = inner(parameter)
+            if not default:
+                raise unknown(node, "this default of a parameter is not translated")
+            argument = default[-1]
+        passed = records.argument(self, type_, argument)
+        if passed is not None:
+            given.append(passed)
+            continue
         if type_.is_pointer or type_of(argument).shape is not None:
             given.append(self.pointer(argument).whole)
             continue
@@ -137,7 +217,9 @@ def _of_file(self: Translation, node: Node, function: Node, arguments: list[Node
             changed.append(argument)
     made = ast.Call(name(self.function_name(function)), given, [])
     if not changed:
-        return made if type_of(node).word == "void" else self.hold(made, "result")
+        is_void = function["kind"] == "CXXConstructorDecl" or type_of(node).word == "void"
+        is_void = is_void and not type_of(node).is_pointer
+        return made if is_void else self.hold(made, "result")
     results = [self.fresh("result") for _ in range(len(changed) + 1)]
     targets = ast.Tuple([ast.Name(text, ast.Store()) for text in results], ast.Store())
     self.emit(ast.Assign([targets], made))

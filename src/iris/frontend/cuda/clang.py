@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from iris.errors import DeviceError
+from iris.frontend.cuda.library import FUNCTIONS, helper_math
 from iris.frontend.cuda.prelude import HEADERS, TEXT
 
 CLANG = "clang++-19"
@@ -60,8 +61,9 @@ def parse(path: Path, instances: Sequence[str] = ()) -> Tree:
         stubs = Path(folder)
         for header in HEADERS:
             _stub(stubs / header)
+        (stubs / "helper_math.h").write_text(helper_math())
         prelude, main = stubs / PRELUDE, stubs / "iris_main.cu"
-        prelude.write_text(TEXT)
+        prelude.write_text(TEXT + FUNCTIONS)
         used = "".join([f"auto* iris_{i} = &{name};\n" for i, name in enumerate(instances)])
         main.write_text(f'#include "{file}"\n{used}')
         around = ["-I", folder, "-I", str(file.parent), "-include", str(prelude), str(main)]

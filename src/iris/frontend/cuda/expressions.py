@@ -6,21 +6,25 @@ import ast
 import operator
 from collections.abc import Callable
 
-from iris.frontend.cuda.calls import called, member_called
+import numpy as np
+
+from iris.frontend.cuda import records
+from iris.frontend.cuda.calls import called, has_body, member_called, of_file
 from iris.frontend.cuda.clang import Node, inner
 from iris.frontend.cuda.prelude import POSITIONS
 from iris.frontend.cuda.translation import (
+    PLACES,
     Pointer,
     Translation,
     assign,
     call,
     expression,
     is_pure,
-    memory,
     moved,
     name,
     pointer,
     statement,
+    truth,
     unknown,
     zero,
 )
@@ -88,6 +92,8 @@ def _cast(self: Translation, node: Node) -> ast.expr:
     kind, (source,) = node["castKind"], inner(node)
     if kind in _SAME:
         return self.expression(source)
+    if kind == "PointerToBoolean":  # arrays are there always
+        return truth(True)
     if kind in _TO_TRUTH:
         value = self.expression(source)
         return _compare(ast.NotEq(), value, zero(_value_type(source)))
@@ -96,9 +102,12 @@ def _cast(self: Translation, node: Node) -> ast.expr:
     type_ = _value_type(node)
     if type_of(source).word == "double":  # of a literal, which has its value before
         number = _double(source)
-        if number is None:
+        if number is not None:
+            return call("number", type_.word, number if kind == "FloatingCast" else int(number))
+        rounded = _rounded_once(self, source) if type_.word == "float" else None
+        if rounded is None:
             raise unknown(node, _NO_DOUBLE)
-        return call("number", type_.word, number if kind == "FloatingCast" else int(number))
+        return rounded
     return call("convert", type_.word, self.expression(source))
 
 
@@ -130,11 +139,51 @@ def _double(node: Node) -> float | None:
     return None
 
 
+# One operation on floats that is computed with double's digits and rounded to float is what float's
+# own operation gives: double has more than twice as many digits.
+
+
+def _float_in_double(self: Translation, node: Node) -> ast.expr | None:
+    """A float that C takes as a double."""
+    number = _double(node)
+    if number is not None:
+        return call("number", "float", number) if number == float(np.float32(number)) else None
+    kind = node["kind"]
+    if kind == "ParenExpr":
+        return _float_in_double(self, inner(node)[0])
+    is_widened = node.get("castKind") == "FloatingCast" and type_of(inner(node)[0]).word == "float"
+    return self.expression(inner(node)[0]) if is_widened else None
+
+
+def _rounded_once(self: Translation, node: Node) -> ast.expr | None:
+    """What a double rounded to float is, where one operation on floats makes it."""
+    if node["kind"] == "ParenExpr":
+        return _rounded_once(self, inner(node)[0])
+    if node["kind"] != "BinaryOperator" or node["opcode"] not in _FOLDED:
+        return _float_in_double(self, node)
+    operands = _floats_in_double(self, inner(node))
+    return None if operands is None else _binary(node["opcode"], *operands)
+
+
+def _floats_in_double(self: Translation, nodes: list[Node]) -> list[ast.expr] | None:
+    operands = [_float_in_double(self, one) for one in nodes]
+    found = [one for one in operands if one is not None]
+    return found if len(found) == len(nodes) else None
+
+
 # Variables and their parts.
+
+
+@expression("CXXThisExpr")
+def _(self: Translation, node: Node) -> ast.expr:
+    return self.object(node)
 
 
 @expression("DeclRefExpr")
 def _(self: Translation, node: Node) -> ast.expr:
+    said = node["referencedDecl"].get("name")
+    if said in POSITIONS:
+        return call("vector", "packed_uint3", *[call("position", said, axis) for axis in range(3)])
     variable = self.variable(node)
     if variable.value is not None:
         return variable.value
@@ -143,7 +192,7 @@ def _(self: Translation, node: Node) -> ast.expr:
 
 @expression("ArraySubscriptExpr")
 def _(self: Translation, node: Node) -> ast.expr:
-    return self.target(node).load()
+    return self.object(node) if self.is_object(node) else self.target(node).load()
 
 
 @expression("MemberExpr")
@@ -155,6 +204,11 @@ def _(self: Translation, node: Node) -> ast.expr:
         return call("position", named, axis)
     if whole["kind"] == "CXXMemberCallExpr" or _is_call_of_member(whole):
         return member_called(self, _bare(whole), axis)
+    there = self.globals.get(node.get("referencedMemberDecl", ""))
+    if there is not None and there["kind"] == "VarDecl":  # of the struct's type, not of each
+        return self.expression(inner(there)[0])
+    if self.is_object(whole):
+        return self.target(node).load()
     if type_of(whole).word not in PARTS:
         raise unknown(node, f"{whole['type']['qualType']} is not translated")
     return call("part", self.expression(whole), axis)
@@ -211,17 +265,28 @@ def _(self: Translation, node: Node) -> ast.expr:
         return self.expression(right)
     if opcode in ("&&", "||"):
         return _shortened(self, node)
+    if opcode in ("==", "!=") and (_is_null(left) or _is_null(right)):
+        return truth(opcode == "!=" or (_is_null(left) and _is_null(right)))
     if type_of(left).is_pointer and type_of(right).is_pointer:
         if opcode not in (*_COMPARISONS, "-"):
             raise unknown(node, f"{opcode} of pointers is not translated")
         x = call("distance", self.pointer(left).whole, self.pointer(right).whole)
         y = call("number", "long", 0)
+    elif opcode in _COMPARISONS and type_of(left).word == "double":
+        operands = _floats_in_double(self, [left, right])
+        if operands is None:
+            raise unknown(node, _NO_DOUBLE)
+        x, y = operands
     else:
         x, y = self.expression(left), self.expression(right)
     if opcode in _COMPARISONS:
         return _compare(_COMPARISONS[opcode](), x, y)
     _value_type(node)
     return _binary(opcode, x, y)
+
+
+def _is_null(node: Node) -> bool:
+    return bool(node.get("castKind") == "NullToPointer")
 
 
 def _shortened(self: Translation, node: Node) -> ast.expr:
@@ -262,7 +327,7 @@ def _(self: Translation, node: Node) -> ast.expr:
     if opcode in ("++", "--"):
         return _stepped(self, node)
     if opcode == "*":
-        return self.target(node).load()
+        return self.object(node) if self.is_object(node) else self.target(node).load()
     if opcode in ("+", "__extension__"):
         return self.expression(operand)
     if opcode == "!":
@@ -289,12 +354,17 @@ def _assigned(self: Translation, node: Node) -> ast.expr:
 def _(self: Translation, node: Node) -> ast.expr:
     left, right = inner(node)
     opcode = node["opcode"].removesuffix("=")
-    by = self.expression(right)
+    wide = type_of(node, "computeLHSType")
+    if wide.word == "double":
+        narrow = _float_in_double(self, right) if type_of(left).word == "float" else None
+        if narrow is None or opcode not in _FOLDED:
+            raise unknown(node, _NO_DOUBLE)
+        by, wide = narrow, type_of(left)
+    else:
+        by = self.expression(right)
     if type_of(left).is_pointer:
         return _point(self, left, moved(self.pointer(left), _signed(opcode, by)))
-    target, wide = self.target(left), type_of(node, "computeLHSType")
-    if wide.word == "double":
-        raise unknown(node, _NO_DOUBLE)
+    target = self.target(left)
     result = _binary(opcode, call("convert", wide.word, target.load()), by)
     value = self.hold(call("convert", type_of(left).word, result))
     self.emit(*target.store(value))
@@ -346,12 +416,21 @@ def _(self: Translation, node: Node) -> None:
 
 @expression("CXXConstructExpr", "CXXTemporaryObjectExpr", "InitListExpr")
 def _(self: Translation, node: Node) -> ast.expr:
+    record = self.record(type_of(node))
+    if record is not None and node["kind"] == "InitListExpr":
+        return records.listed(self, record, node)
+    if record is not None:
+        return records.constructed(self, record, node, of_file)
     type_, parts = _value_type(node), inner(node)
+    if not parts:
+        return zero(type_)
     if len(parts) == 1 and type_of(parts[0]).word == type_.word:
         return self.expression(parts[0])
     if type_.word not in PARTS or len(parts) != PARTS[type_.word][1]:
         raise unknown(node, f"this {node['type']['qualType']} is not translated")
-    return call("vector", type_.word, *[self.expression(part) for part in parts])
+    one = call("number", "uint", 1)  # what dim3 has where nothing is given
+    given = [one if x["kind"] == "CXXDefaultArgExpr" else self.expression(x) for x in parts]
+    return call("vector", type_.word, *given)
 
 
 @expression("CallExpr")
@@ -362,7 +441,8 @@ def _(self: Translation, node: Node) -> ast.expr:
 @expression("CXXOperatorCallExpr")
 def _(self: Translation, node: Node) -> ast.expr:
     callee, *operands = inner(node)
-    if inner(callee)[0]["referencedDecl"]["name"] == "operator=":
+    said = inner(callee)[0]["referencedDecl"]
+    if said["name"] == "operator=" and not has_body(self.globals.get(said["id"], {})):
         value = self.hold(self.expression(operands[1]))
         self.store(operands[0], value)
         return value
@@ -371,7 +451,24 @@ def _(self: Translation, node: Node) -> ast.expr:
 
 @expression("CXXMemberCallExpr")
 def _(self: Translation, node: Node) -> ast.expr:
-    return member_called(self, node, None)
+    return called(self, node)
+
+
+@pointer("CallExpr", "CXXMemberCallExpr", "CXXOperatorCallExpr")
+def _(self: Translation, node: Node) -> Pointer:
+    return Pointer(self.hold(PLACES[node["kind"]](self, node)), None, type_of(node))
+
+
+@pointer("CXXThisExpr")
+def _(self: Translation, node: Node) -> Pointer:
+    return Pointer(self.object(node), None, type_of(node))
+
+
+@pointer("MemberExpr")
+def _(self: Translation, node: Node) -> Pointer:
+    if not self.is_object(inner(node)[0]):
+        raise unknown(node, "a pointer to a part of a vector is not translated")
+    return Pointer(self.object(node), None, type_of(node))
 
 
 # Pointers.
@@ -385,9 +482,12 @@ def _(self: Translation, node: Node) -> Pointer:
 @pointer(*_CASTS)
 def _(self: Translation, node: Node) -> Pointer:
     kind, (source,) = node["castKind"], inner(node)
-    if kind in ("LValueToRValue", "NoOp", "ArrayToPointerDecay"):
+    if kind in ("LValueToRValue", "NoOp", "ArrayToPointerDecay", "UserDefinedConversion"):
         return self.pointer(source)
     type_ = type_of(node)
+    record = self.record(type_)
+    if kind == "BitCast" and record is not None:
+        return Pointer(self.as_records(self.pointer(source).whole, record), None, type_)
     if kind != "BitCast" or not type_.is_known:
         raise unknown(
             node, f"the conversion {kind} to {node['type']['qualType']} is not translated"
@@ -398,8 +498,10 @@ def _(self: Translation, node: Node) -> Pointer:
 @pointer("DeclRefExpr")
 def _(self: Translation, node: Node) -> Pointer:
     variable = self.variable(node)
+    if variable.place is not None:
+        return variable.place
     if variable.key is not None:
-        return Pointer(memory(variable), None, variable.type)
+        return Pointer(self.memory(variable), None, variable.type)
     offset = None if variable.offset is None else name(variable.offset)
     return Pointer(name(variable.name), offset, variable.type)
 
@@ -437,10 +539,15 @@ def _(self: Translation, node: Node) -> Pointer:
     if opcode == "&":
         if operand["kind"] == "ArraySubscriptExpr":
             return self.place(operand)
-        is_shared = operand["kind"] == "DeclRefExpr" and self.variable(operand).key is not None
-        if is_shared:
+        if operand["kind"] == "DeclRefExpr":
+            variable = self.variable(operand)
+            if variable.key is not None or variable.is_cell or variable.type.shape is not None:
+                return self.pointer(operand)
+        if operand["kind"] == "MemberExpr" and type_of(operand).shape is not None:
             return self.pointer(operand)
-    raise unknown(node, "the address of a thread's own variable is not translated")
+        if operand["kind"] == "UnaryOperator" and operand["opcode"] == "*":
+            return self.pointer(inner(operand)[0])
+    raise unknown(node, "this address of a thread's own variable is not translated")
 
 
 @pointer("CompoundAssignOperator")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
+from iris.frontend.cuda import records
 from iris.frontend.cuda.clang import Node, inner, walk
 from iris.frontend.cuda.translation import (
     Loop,
@@ -13,14 +14,16 @@ from iris.frontend.cuda.translation import (
     assign,
     call,
     is_pure,
+    layout_of,
     may_jump,
     name,
     statement,
     truth,
     unknown,
+    word_of,
     zero,
 )
-from iris.frontend.cuda.types import CType, type_of
+from iris.frontend.cuda.types import BYTES, CType, is_group, type_of
 from iris.frontend.cuda.words import DYNAMIC
 
 
@@ -54,6 +57,9 @@ def _(self: Translation, node: Node) -> None:
     for one in inner(node):
         if one["kind"] in (*_NO_VARIABLES, "NamespaceAliasDecl", "StaticAssertDecl"):
             continue
+        if one["kind"] == "EnumDecl":
+            self.globals.update(constants_of(one))
+            continue
         if one["kind"] != "VarDecl":
             raise unknown(one, f"{one['kind']} is not translated")
         _declare(self, one)
@@ -62,14 +68,16 @@ def _(self: Translation, node: Node) -> None:
 def _declare(self: Translation, node: Node) -> None:
     kinds = {n.get("kind") for n in node.get("inner", ())}
     type_, values = type_of(node), inner(node)
-    if "cooperative_groups" in str(node["type"]):
-        return  # of which only the type tells
+    if is_group(node):
+        return
     if "CUDASharedAttr" in kinds:
         _declare_shared(self, node, type_)
     elif node.get("storageClass") == "static" and not type_.is_const:
         raise unknown(node, "a static variable is not translated")
+    elif self.record(type_) is not None and type_.shape is None:
+        _declare_struct(self, node, type_, values)
     elif type_.is_reference:
-        raise unknown(node, "a reference is not translated: use the variable itself")
+        _declare_reference(self, node, type_, values)
     elif type_.is_pointer:
         _declare_pointer(self, node, type_, values)
     elif type_.shape is not None:
@@ -84,15 +92,56 @@ def _declare(self: Translation, node: Node) -> None:
         # What is not set is zero, for the branches that may set it.
         value = self.expression(values[0]) if values else zero(type_)
         variable = self.declare(node, type_)
-        self.emit(assign(variable.name, value))
+        self.emit(assign(variable.name, call("cell", value) if variable.is_cell else value))
+
+
+def _declare_struct(self: Translation, node: Node, type_: CType, values: list[Node]) -> None:
+    """A struct of its own, or another name of one."""
+    if type_.is_reference or type_.is_pointer:
+        if not values or node["id"] in self.assigned:
+            raise unknown(node, "a pointer to a struct leads to one from the start, and stays")
+        is_pointer = type_.is_pointer
+        value = self.pointer_to_struct(values[0]) if is_pointer else self.object(values[0])
+    elif values:
+        value = self.expression(values[0])
+    else:
+        value = records.empty(self, self.records[type_.word], node)
+    variable = self.declare(node, type_)
+    self.emit(assign(variable.name, value))
+
+
+def _declare_reference(self: Translation, node: Node, type_: CType, values: list[Node]) -> None:
+    """Another name of a variable or an element; of what is only computed, a value."""
+    (value,) = values
+    while value["kind"] == "ParenExpr" or value.get("castKind") == "NoOp":
+        value = inner(value)[0]
+    if value["kind"] == "DeclRefExpr":
+        self.variables[node["id"]] = self.variable(value)
+    elif value["kind"] == "ArraySubscriptExpr" or value.get("opcode") == "*":
+        place = self.place(value)
+        if place.offset is not None:
+            place = place._replace(offset=self.keep(place.offset, "at"))
+        variable = self.declare(node, place.type)
+        variable.place = place
+    elif value["kind"] == "MaterializeTemporaryExpr" and type_.is_known:
+        variable = self.declare(node, type_._replace(is_reference=False))
+        made = self.expression(value)
+        self.emit(assign(variable.name, call("cell", made) if variable.is_cell else made))
+    else:
+        raise unknown(node, "this reference is not translated: use the variable itself")
 
 
 def _declare_shared(self: Translation, node: Node, type_: CType) -> None:
     is_dynamic = node.get("storageClass") == "extern"
-    if not type_.is_known or type_.is_pointer:
+    record = self.record(type_)
+    if (not type_.is_known and record is None) or type_.is_pointer:
         raise unknown(node, f"shared memory of {node['type']['qualType']} is not translated")
     key = DYNAMIC if is_dynamic else f"{node['name']} {node['id']}"
     self.shared[key] = type_
+    if record is not None:  # as words
+        word = word_of(self, record)
+        shape = (max(type_.size, 1) * layout_of(self, record)[1] // BYTES[word],)
+        self.shared[key] = type_._replace(word=word, is_known=True, shape=shape)
     # Its size is known where the kernel is launched.
     type_ = type_._replace(shape=None, is_pointer=True) if is_dynamic else type_
     self.declare(node, type_, key=key)
@@ -132,6 +181,8 @@ def _declare_array(self: Translation, node: Node, type_: CType, values: list[Nod
 
 def _elements(node: Node) -> list[Node]:
     """What an array begins with, in order."""
+    if node["kind"] == "CXXConstructExpr" and not inner(node):  # of vectors
+        return []
     if node["kind"] != "InitListExpr":
         raise unknown(node, "an array is set by a list")
     if "array_filler" in node:  # what is not listed is zero
@@ -142,6 +193,28 @@ def _elements(node: Node) -> list[Node]:
             raise unknown(one, "every element of a row is listed, or none")
         parts += _elements(one) if one["kind"] == "InitListExpr" else [one]
     return parts
+
+
+def constants_of(enum: Node) -> dict[str, Node]:
+    """An enum's constants by their ids, with their values noted as far as clang says them."""
+    constants = inner(enum)
+    value: int | None = -1
+    for one in constants:
+        said = inner(one)
+        if said:
+            value = _known(said[0])
+        elif value is not None:
+            value += 1
+        if value is not None:
+            one["enum_value"] = value
+    return {one["id"]: one for one in constants}
+
+
+def _known(node: Node) -> int | None:
+    while node["kind"] in ("ImplicitCastExpr", "ParenExpr"):
+        node = inner(node)[0]
+    is_known = node["kind"] in ("ConstantExpr", "IntegerLiteral") and "value" in node
+    return int(node["value"]) if is_known else None
 
 
 # Branches.
@@ -224,10 +297,12 @@ def _any(tests: list[ast.expr]) -> ast.expr:
 @statement("ReturnStmt")
 def _(self: Translation, node: Node) -> None:
     values = inner(node)
-    value = self.expression(values[0]) if values else None
+    value = _result(self, values[0]) if values else None
     if not self.loops:
         self.emit(ast.Return(returned(self, value)))
         return
+    if value is not None and not (self.type.is_value and not self.type.is_reference):
+        raise unknown(node, "only values are returned from loops")
     assert self.returned is not None and self.result is not None
     self.emit(assign(self.returned, truth(True)))
     if value is not None:
@@ -236,11 +311,30 @@ def _(self: Translation, node: Node) -> None:
         self.emit(assign(loop.skip, truth(True)), assign(loop.broke, truth(True)))
 
 
+def _result(self: Translation, node: Node) -> ast.expr:
+    """What a function gives: a value, a struct, a pointer, or the place of a reference."""
+    type_ = self.type
+    if self.record(type_) is not None:
+        is_same = type_.is_reference or type_.is_pointer
+        return self.object(node) if is_same else call("copied", self.object(node))
+    if type_.is_pointer:
+        return self.pointer(node).whole
+    if not type_.is_reference:
+        return self.expression(node)
+    while node["kind"] == "ParenExpr" or node.get("castKind") == "NoOp":
+        node = inner(node)[0]
+    if node["kind"] != "ArraySubscriptExpr" and node.get("opcode") != "*":
+        raise unknown(node, "only references to elements are returned")
+    place = self.place(node)
+    at = call("number", "int", 0) if place.offset is None else call("index", place.offset)
+    return call("place", place.base, at)
+
+
 def returned(self: Translation, value: ast.expr | None) -> ast.expr | None:
     """What a function returns: its result, and what it leaves in references."""
     if not self.references:
         return value
-    left = [name(text) for text in self.references]
+    left = [self.value_of(variable) for variable in self.references]
     return ast.Tuple([value or ast.Constant(None), *left], ast.Load())
 
 

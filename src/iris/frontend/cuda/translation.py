@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from iris.errors import LanguageError, SourceSpot
 from iris.frontend.cuda.clang import Node, inner, place_of, walk
-from iris.frontend.cuda.types import CType, type_of
+from iris.frontend.cuda.types import BYTES, PARTS, CType, alignment, type_of
 
 WORDS = "iris_cuda"  # what translated functions call the words by
 DYNAMIC_BYTES = "dynamic_shared"  # the parameter of kernels with the bytes of a launch
@@ -40,6 +40,8 @@ class Variable:
     key: str | None = None  # of memory that all threads of the block, or of all, have
     offset: str | None = None  # of a pointer that moves: the variable that says how far it is
     value: ast.expr | None = None  # of a constant
+    is_cell: bool = False  # something may point to it
+    place: Pointer | None = None  # of a reference: what it stands for
 
 
 class Pointer(NamedTuple):
@@ -75,6 +77,7 @@ Expression = Callable[["Translation", Node], ast.expr]
 Statement = Callable[["Translation", Node], None]
 EXPRESSIONS: dict[str, Expression] = {}
 STATEMENTS: dict[str, Statement] = {}
+PLACES: dict[str, Expression] = {}  # of calls that give a reference
 
 
 def expression(*kinds: str) -> Callable[[Expression], Expression]:
@@ -144,9 +147,16 @@ _SYMBOLS = ("CUDAConstantAttr", "CUDADeviceAttr")
 class Translation:
     """One function on its way."""
 
-    def __init__(self, node: Node, globals_: dict[str, Node], functions: Callable[[Node], str]):
+    def __init__(
+        self,
+        node: Node,
+        globals_: dict[str, Node],
+        records: dict[str, Node],
+        functions: Callable[[Node], str],
+    ):
         self.node = node
         self.globals = globals_  # declarations of the file, by id
+        self.records = records  # its structs, by name
         self.function_name = functions  # of a declaration that is called
         self.variables: dict[str, Variable] = {}
         self.names = {DYNAMIC_BYTES}
@@ -162,7 +172,8 @@ class Translation:
             for one in walk(node)
             if _changes(one)
         }
-        self.references: list[str] = []  # parameters that the caller sees change
+        self.references: list[Variable] = []  # parameters that the caller sees change
+        self.pointed = _pointed_in(node)
 
     # Names.
 
@@ -178,9 +189,70 @@ class Translation:
         return text
 
     def declare(self, node: Node, type_: CType, **more: Any) -> Variable:
+        is_cell = node["id"] in self.pointed and type_.is_value
+        more = {"is_cell": True, **more} if is_cell else more
         made = Variable(self.fresh(node.get("name", "unnamed")), type_, **more)
         self.variables[node["id"]] = made
         return made
+
+    def record(self, type_: CType) -> Node | None:
+        """The struct that a type is or leads to."""
+        return None if type_.is_known else self.records.get(type_.word)
+
+    def is_object(self, node: Node) -> bool:
+        """Whether an expression is a struct, or points to one."""
+        type_ = type_of(node)
+        return type_.shape is None and self.record(type_) is not None
+
+    def object(self, node: Node) -> ast.expr:
+        """A struct that an expression is or points to, itself."""
+        kind, parts = node["kind"], inner(node)
+        if kind == "CXXThisExpr":
+            return name("this")
+        if kind == "UnaryOperator" and node["opcode"] == "&":
+            return self.object(parts[0])
+        is_element = kind == "ArraySubscriptExpr" or node.get("opcode") == "*"
+        is_pointer = type_of(node).is_pointer
+        if is_pointer and parts and parts[0]["kind"] in ("CXXThisExpr", "UnaryOperator"):
+            return self.object(parts[0])
+        if is_element or is_pointer:
+            found = self.place(node) if is_element else self.pointer(node)
+            at = call("number", "int", 0) if found.offset is None else found.offset
+            return call("record", found.base, at)
+        if kind == "DeclRefExpr":
+            variable = self.variable(node)
+            if variable.key is not None:
+                return call("record", self.memory(variable), call("number", "int", 0))
+            return name(variable.name)
+        if kind == "MemberExpr":
+            return call("field", self.object(parts[0]), node["name"])
+        is_same = kind in ("ParenExpr", "MaterializeTemporaryExpr", "ExprWithCleanups")
+        if is_same or node.get("castKind") in ("NoOp", "LValueToRValue"):
+            return self.object(parts[0])
+        if kind == "ConditionalOperator":
+            raise unknown(node, "a struct by ?: is not translated")
+        return self.hold(self.expression(node), "made")
+
+    def pointer_to_struct(self, node: Node) -> ast.expr:
+        """A pointer to structs in memory, or a struct of the thread's own."""
+        while node.get("castKind") in ("NoOp", "LValueToRValue") or node["kind"] == "ParenExpr":
+            node = inner(node)[0]
+        is_own = node["kind"] == "CXXThisExpr" or node.get("opcode") == "&"
+        if is_own and inner(node)[:1] and inner(node)[0]["kind"] == "ArraySubscriptExpr":
+            return self.place(inner(node)[0]).whole
+        return self.object(node) if is_own else self.pointer(node).whole
+
+    def memory(self, variable: Variable) -> ast.expr:
+        """Where a variable is that all threads of the block, or of all, have."""
+        record = self.record(variable.type)
+        if record is None:
+            return call("variable", variable.key, variable.type.word)
+        return self.as_records(call("variable", variable.key, word_of(self, record)), record)
+
+    def as_records(self, pointer: ast.expr, record: Node) -> ast.expr:
+        """A pointer to some words as one to structs."""
+        layout, size, _ = layout_of(self, record)
+        return call("as_records", pointer, layout, size)
 
     def variable(self, node: Node) -> Variable:
         """What a name refers to."""
@@ -205,12 +277,14 @@ class Translation:
         if there is None or kinds.isdisjoint(_SYMBOLS):
             raise unknown(node, f"{node['referencedDecl'].get('name')} is no variable of the GPU")
         type_ = type_of(there)
-        if not type_.is_known or type_.is_pointer:
+        record = self.record(type_)
+        if (not type_.is_known and record is None) or type_.is_pointer:
             said = there["type"]["qualType"]
             raise unknown(node, f"a variable of the file of type {said} is not translated")
         key = f"{there['name']} {there['id']}"
         is_const = "CUDAConstantAttr" in kinds
-        self.symbols[key] = type_._replace(is_const=is_const)
+        word = type_.word if record is None else word_of(self, record)
+        self.symbols[key] = type_._replace(is_const=is_const, word=word)
         self.names.add(there["name"])
         made = self.variables[there["id"]] = Variable(there["name"], type_, key=key)
         return made
@@ -284,6 +358,12 @@ class Translation:
                 self.statement(node)
         return made
 
+    def value_of(self, variable: Variable) -> ast.expr:
+        """What a variable of the function holds."""
+        if not variable.is_cell:
+            return name(variable.name)
+        return self.element(Pointer(name(variable.name), None, variable.type)).load()
+
     def store(self, node: Node, value: ast.expr) -> None:
         self.emit(*self.target(node).store(value))
 
@@ -298,17 +378,29 @@ class Translation:
         kind = node["kind"]
         if kind == "ParenExpr" or (kind == "ImplicitCastExpr" and node["castKind"] == "NoOp"):
             return self.target(inner(node)[0])
+        if self.is_object(node) and not type_of(node).is_pointer:
+            struct = self.object(node)
+            return Target(lambda: struct, lambda value: [ast.Expr(call("fill", struct, value))])
         if kind == "DeclRefExpr":
             return self._target_of_variable(node)
         if kind == "MemberExpr":
             return self._target_of_member(node)
+        if kind in _CALLS and node.get("valueCategory") == "lvalue":
+            if any(type_of(one).is_value for one in inner(node)[1:] if _is_variable(one)):
+                # The function has a copy of it.
+                raise unknown(node, "a reference that leads to an argument is not assigned")
+            made = self.keep(PLACES[kind](self, node), "place")
+            return Target(
+                lambda: call("loaded", made),
+                lambda value: [ast.Expr(call("stored", made, value))],
+            )
         if kind == "ArraySubscriptExpr" or (kind == "UnaryOperator" and node["opcode"] == "*"):
             return self.element(self.place(node))
         raise unknown(node, f"{kind} cannot be assigned")
 
     def place(self, node: Node) -> Pointer:
         """Where `x[i]` or `*x` is."""
-        if node["kind"] == "ParenExpr":
+        if node["kind"] == "ParenExpr" or node.get("castKind") == "NoOp":
             return self.place(inner(node)[0])
         operands = inner(node)
         base = self.pointer(operands[0])
@@ -329,13 +421,27 @@ class Translation:
     def _target_of_variable(self, node: Node) -> Target:
         variable = self.variable(node)
         if variable.key is not None:
-            return self.element(Pointer(memory(variable), None, variable.type))
+            return self.element(Pointer(self.memory(variable), None, variable.type))
+        text = variable.name
+        if variable.place is not None:
+            return self.element(variable.place)
+        if self.record(variable.type) is not None:
+            return Target(
+                lambda: name(text), lambda value: [ast.Expr(call("fill", name(text), value))]
+            )
         if not variable.type.is_value:
             raise unknown(node, f"{variable.name} is no value")
-        text = variable.name
+        if variable.is_cell:
+            return self.element(Pointer(name(text), None, variable.type))
         return Target(lambda: name(text), lambda value: [assign(text, value)])
 
     def _target_of_member(self, node: Node) -> Target:
+        if self.is_object(inner(node)[0]):
+            struct, field = self.object(inner(node)[0]), node["name"]
+            return Target(
+                lambda: call("field", struct, field),
+                lambda value: [ast.Expr(call("set_field", struct, field, value))],
+            )
         whole = self.target(inner(node)[0])
         number = "xyzw".find(node["name"])
         return Target(
@@ -344,8 +450,52 @@ class Translation:
         )
 
 
-def memory(variable: Variable) -> ast.expr:
-    return call("variable", variable.key, variable.type.word)
+def word_of(self: Translation, record: Node) -> str:
+    """What a struct in memory is made of: words no longer than any of its fields."""
+    return _WORDS_OF[_shortest(layout_of(self, record)[0])]
+
+
+_WORDS_OF = {1: "uchar", 2: "ushort", 4: "uint", 8: "uint"}
+
+
+def _shortest(layout: Any) -> int:
+    return min(
+        [
+            BYTES[PARTS.get(word, (word, 1))[0]] if isinstance(word, str) else _shortest(word)
+            for _, _, word, _ in layout
+        ]
+    )
+
+
+def layout_of(self: Translation, record: Node) -> tuple[Any, int, int]:
+    """Of a struct the layout of its fields, its size and its alignment."""
+    fields: list[Any] = []
+    size, most = 0, 1
+    for one in inner(record):
+        if one["kind"] != "FieldDecl":
+            continue
+        type_ = type_of(one)
+        within = self.record(type_)
+        if within is not None and not type_.is_pointer and type_.shape is None:
+            word, bytes_, aligned = layout_of(self, within)
+        elif type_.is_pointer or not type_.is_known or type_.is_reference:
+            said = one["type"]["qualType"]
+            raise unknown(one, f"a field of type {said} is not translated in memory")
+        else:
+            word, bytes_ = type_.word, type_.bytes
+            aligned = alignment(type_)
+            if type_.shape is not None and type_.word in PARTS:
+                raise unknown(one, "arrays of vectors are not translated in structs in memory")
+        size += -size % aligned
+        fields.append((one["name"], size, word, type_.size if type_.shape is not None else 0))
+        size, most = size + bytes_, max(most, aligned)
+    for one in record.get("inner", ()):
+        if one.get("kind") == "AlignedAttr":
+            most = max(most, int(inner(one)[0].get("value", 1)) if inner(one) else most)
+    size += -size % most
+    if not fields or record.get("bases") or record.get("tagUsed") == "union":
+        raise unknown(record, "in memory a struct has fields, and no base")
+    return tuple(fields), size, most
 
 
 def moved(pointer: Pointer, by: ast.expr | None, *, part: bool = False) -> Pointer:
@@ -395,6 +545,7 @@ def _changes(node: Node) -> bool:
 _LOOPS = ("ForStmt", "WhileStmt", "DoStmt")
 
 
+_CALLS = ("CallExpr", "CXXMemberCallExpr", "CXXOperatorCallExpr")
 _JUMPS = frozenset({"ContinueStmt", "BreakStmt", "ReturnStmt"})
 
 
@@ -408,6 +559,24 @@ def may_jump(node: Node, jumps: frozenset[str] = _JUMPS) -> bool:
     elif kind == "SwitchStmt":
         jumps = jumps - {"BreakStmt"}
     return any(may_jump(one, jumps) for one in inner(node))
+
+
+def _is_variable(argument: Node) -> bool:
+    """Whether an argument is a variable itself, for a parameter that is a reference."""
+    kinds = ("DeclRefExpr", "MemberExpr", "ArraySubscriptExpr", "UnaryOperator")
+    return argument["kind"] in kinds and argument.get("valueCategory") == "lvalue"
+
+
+def _pointed_in(function: Node) -> set[str]:
+    """The variables whose addresses a function takes."""
+    found: set[str] = set()
+    for one in walk(function):
+        if one.get("kind") == "UnaryOperator" and one.get("opcode") == "&":
+            operand = inner(one)[0]
+            while operand["kind"] == "ParenExpr":
+                operand = inner(operand)[0]
+            found.add(operand.get("referencedDecl", {}).get("id", ""))
+    return found
 
 
 def _result_type(node: Node) -> CType:

@@ -11,6 +11,7 @@ from iris.frontend.cuda.prelude import VECTORS
 
 def metal_vector(name: str) -> str:
     """A vector as Metal has it in memory: CUDA's vectors of three take the place of three."""
+    name = {"__nv_bfloat162": "bfloat2"}.get(name, name)
     return f"packed_{name}" if name.endswith("3") else name
 
 
@@ -36,7 +37,15 @@ _WORDS = {
     **{name: metal_vector(name) for name in VECTORS},
     "void": "void",
 }
-_ALIASES = {"half": "_Float16", "__half": "_Float16", "__nv_bfloat16": "__bf16"}
+_ALIASES = {
+    "half": "_Float16",
+    "__half": "_Float16",
+    "__half2": "half2",
+    "nv_bfloat162": "__nv_bfloat162",
+    "__nv_bfloat16": "__bf16",
+    "nv_bfloat16": "__bf16",
+    "dim3": "uint3",
+}
 BYTES = {
     "bool": 1,
     "char": 1,
@@ -83,6 +92,17 @@ def type_of(node: dict[str, Any], field: str = "type") -> CType:
     """The type of a node."""
     said = node.get(field, {})
     return parsed(said.get("desugaredQualType", said.get("qualType", "")))
+
+
+def alignment(type_: CType) -> int:
+    """To how many bytes CUDA aligns a value."""
+    word, n = PARTS.get(type_.word, (type_.word, 1))
+    return BYTES[word] * (n if n in (2, 4) and BYTES[word] * n <= 16 else 1)
+
+
+def is_group(node: dict[str, Any]) -> bool:
+    """Whether a variable is a cooperative group: its type tells all."""
+    return re.search(r"\bthread_block\b|\bthread_block_tile<", str(node["type"])) is not None
 
 
 def parsed(text: str) -> CType:

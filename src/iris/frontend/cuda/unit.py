@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, FunctionType
@@ -11,26 +12,32 @@ from typing import Any
 
 from iris.errors import LanguageError, SourceSpot
 from iris.frontend.cuda import expressions as _expressions  # noqa: F401  (registers builders)
-from iris.frontend.cuda import words
+from iris.frontend.cuda import records, words
+from iris.frontend.cuda.aliases import desugar, full_name
 from iris.frontend.cuda.clang import PRELUDE, Node, Tree, inner, last_line, parse, place_of
-from iris.frontend.cuda.statements import returned, start
+from iris.frontend.cuda.statements import constants_of, returned, start
 from iris.frontend.cuda.translation import (
     DYNAMIC_BYTES,
     WORDS,
     Translation,
+    assign,
     call,
     located,
     name,
     unknown,
     unshared,
+    word_of,
 )
-from iris.frontend.cuda.types import PARTS, CType, type_of
+from iris.frontend.cuda.types import PARTS, CType, is_group, type_of
 from iris.frontend.cuda.words import DYNAMIC
 from iris.frontend.language import constexpr
 from iris.frontend.rewriting import TRANSLATED
 
 _MODULE = "cuda_file"  # of translated functions
-_DECLARATIONS = ("FunctionDecl", "VarDecl")
+_METHODS = ("CXXMethodDecl", "CXXConstructorDecl", "CXXConversionDecl")
+_FUNCTIONS = ("FunctionDecl", *_METHODS)
+_DECLARATIONS = ("VarDecl", *_FUNCTIONS)
+_RECORDS = ("CXXRecordDecl", "ClassTemplateSpecializationDecl")
 
 
 @dataclass(frozen=True)
@@ -64,8 +71,10 @@ class Unit:
         self._definitions: dict[str, Node] = {}  # functions, by the names that linkers use
         self._declarations: dict[str, Node] = {}  # by id
         self.kernels: dict[str, Node] = {}
+        self.records: dict[str, Node] = {}  # structs, by the names of their types
         self.templates: dict[str, Node] = {}  # of kernels
         self._open: list[str] = []  # functions that are being translated
+        desugar(self.tree.declarations)
         for one in self.tree.declarations:
             self._enter(one)
         for known, node in list(self._declarations.items()):
@@ -78,26 +87,33 @@ class Unit:
         """Note what a declaration declares, and those within it."""
         kind, place = node.get("kind", ""), place_of(node)
         is_ours = place is not None and place.file.endswith(PRELUDE)
-        if is_ours and kind != "VarDecl":
+        if is_ours and kind != "VarDecl" and not (kind == "FunctionDecl" and _has_body(node)):
             return
         if kind in ("NamespaceDecl", "LinkageSpecDecl"):
             for one in inner(node):
                 self._enter(one)
         elif kind == "EnumDecl":
-            _count(inner(node))
-            self._declarations.update({one["id"]: one for one in inner(node)})
+            self._declarations.update(constants_of(node))
         elif kind == "FunctionTemplateDecl":
-            pattern, *instances = [n for n in inner(node) if n["kind"] == "FunctionDecl"]
-            if _is_kernel(pattern):
+            made = [n for n in inner(node) if n["kind"] in _FUNCTIONS]
+            if any(map(_is_kernel, made[:1])):
                 self.templates[node["name"]] = node
-            for one in instances:
+            for one in made[1:]:  # instances, after what they are made of
+                self._enter(one)
+        elif kind == "ClassTemplateDecl":
+            for one in inner(node):
+                if one["kind"] == "ClassTemplateSpecializationDecl":
+                    self._enter(one)
+        elif kind in _RECORDS and node.get("completeDefinition"):
+            self.records[full_name(node)] = node
+            for one in inner(node):
                 self._enter(one)
         elif kind in _DECLARATIONS:
             self._declarations[node["id"]] = node
-            if kind == "FunctionDecl" and _has_body(node):
+            if kind != "VarDecl" and _has_body(node):
                 self._definitions[node.get("mangledName", "")] = node
-                if _is_kernel(node):
-                    self.kernels[_full_name(node)] = node
+                if kind == "FunctionDecl" and _is_kernel(node):
+                    self.kernels[_WRITTEN.sub(_as_written, full_name(node))] = node
 
     def kernel(self, full_name: str) -> TranslatedKernel:
         """A kernel, translated; an error says at which line it cannot be."""
@@ -105,11 +121,26 @@ class Unit:
         made = self._function(node)
         named = [n for n in inner(node) if n["kind"] == "ParmVarDecl"]
         given = zip(made.parameters, named, strict=True)
-        types = {text: _declared(one, type_of(one)) for text, one in given}
+        translation = Translation(node, self._declarations, self.records, str)
+        types = {text: self._declared(translation, one, type_of(one)) for text, one in given}
         for key, type_ in made.symbols.items():
             types[_name_of(key)] = f"device {'const ' * type_.is_const}{type_.word}*"
         symbols = tuple(map(_name_of, made.symbols))
         return TranslatedKernel(made.function, types, symbols, DYNAMIC in made.shared)
+
+    def _declared(self, translation: Translation, node: Node, type_: CType) -> str:
+        """What a kernel by thread says of a parameter: structs are arrays of words."""
+        is_struct = not type_.is_known and type_.word in self.records
+        if not is_struct and (not type_.is_known or (not type_.is_pointer and type_.word in PARTS)):
+            said = node["type"]["qualType"]
+            raise unknown(node, f"a parameter of type {said} is not translated")
+        if is_struct:
+            is_const = type_.is_const or not type_.is_pointer
+            word = word_of(translation, self.records[type_.word])
+            return f"device {'const ' * is_const}{word}*"
+        if not type_.is_pointer:
+            return type_.word
+        return f"device {'const ' * type_.is_const}{type_.word}*"
 
     def _function(self, node: Node) -> Translated:
         key = node["id"]
@@ -143,11 +174,14 @@ class Unit:
             there = self._function(declaration)
             shared.update(there.shared)
             symbols.update(there.symbols)
-            called[f"{declaration['name']}_{declaration['id']}"] = there.function
-            return f"{declaration['name']}_{declaration['id']}"
+            # Operators have names that are none of Python's.
+            text = f"{re.sub(r'[^A-Za-z0-9_]', '_', declaration['name'])}_{declaration['id']}"
+            called[text] = there.function
+            return text
 
-        made = Translation(node, self._declarations, function_name)
+        made = Translation(node, self._declarations, self.records, function_name)
         parameters = _parameters(made, node)
+        records.initialised(made, node)
         (body,) = [n for n in inner(node) if n["kind"] == "CompoundStmt"]
         made.statement(body)
         if made.references:
@@ -163,26 +197,6 @@ class Unit:
         return Translated(_compiled(head, place.file, called), parameters, shared, symbols)
 
 
-def _count(constants: Sequence[Node]) -> None:
-    """Note the values of an enum's constants, as far as clang says them."""
-    value: int | None = -1
-    for one in constants:
-        said = inner(one)
-        if said:
-            value = _known(said[0])
-        elif value is not None:
-            value += 1
-        if value is not None:
-            one["enum_value"] = value
-
-
-def _known(node: Node) -> int | None:
-    while node["kind"] in ("ImplicitCastExpr", "ParenExpr"):
-        node = inner(node)[0]
-    is_known = node["kind"] in ("ConstantExpr", "IntegerLiteral") and "value" in node
-    return int(node["value"]) if is_known else None
-
-
 def _is_kernel(node: Node) -> bool:
     return any(n.get("kind") == "CUDAGlobalAttr" for n in node.get("inner", ()))
 
@@ -191,42 +205,41 @@ def _has_body(node: Node) -> bool:
     return any(n["kind"] == "CompoundStmt" for n in inner(node))
 
 
-def _full_name(node: Node) -> str:
-    """`reduce`, or `reduce<float, 256>` of a template."""
-    given = []
-    for one in inner(node):
-        if one["kind"] == "TemplateArgument":
-            said = one.get("type", {}).get("qualType")
-            given.append(str(one.get("value")) if said is None else said)
-    text: str = node["name"]
-    return f"{text}<{', '.join(given)}>" if given else text
+# What people write of types that clang calls otherwise.
+_SHOWN = {"_Float16": "half", "__bf16": "__nv_bfloat16"}
+_WRITTEN = re.compile("|".join(_SHOWN))
 
 
-def _declared(node: Node, type_: CType) -> str:
-    """What a kernel by thread says of a parameter."""
-    if not type_.is_known or (not type_.is_pointer and type_.word in PARTS):
-        said = node["type"]["qualType"]
-        raise unknown(node, f"a parameter of type {said} is not translated")
-    if not type_.is_pointer:
-        return type_.word
-    return f"device {'const ' * type_.is_const}{type_.word}*"
+def _as_written(found: re.Match[str]) -> str:
+    return _SHOWN[found[0]]
 
 
 def _parameters(made: Translation, node: Node) -> list[str]:
     """Declare the parameters of a function."""
     names = []
+    if records.is_method(node):
+        names.append(records.THIS)
+        made.names.add(records.THIS)
     for one in inner(node):
         if one["kind"] != "ParmVarDecl":
             continue
         type_ = type_of(one)
-        if not type_.is_known and "cooperative_groups" not in str(one["type"]):
+        record = None if type_.shape is not None else made.record(type_)
+        if not type_.is_known and not is_group(one) and record is None:
             said = one["type"]["qualType"]
             why = "Apple's GPUs have no double" if type_.word == "double" else ""
             raise unknown(one, why or f"a parameter of type {said} is not translated")
         variable = made.declare(one, type_)
         names.append(variable.name)
-        if type_.is_reference and not type_.is_const:
-            made.references.append(variable.name)
+        if type_.is_reference and not type_.is_const and type_.is_known:
+            made.references.append(variable)
+        if record is not None and _is_kernel(node):
+            whole = made.as_records(name(variable.name), record)
+            if not type_.is_pointer:
+                whole = call("copied", call("record", whole, call("number", "int", 0)))
+            made.emit(assign(variable.name, whole))
+        if variable.is_cell:
+            made.emit(assign(variable.name, call("cell", name(variable.name))))
         if type_.is_pointer and one["id"] in made.assigned:
             start(made, variable, None)
     return names
@@ -259,7 +272,8 @@ def _head(
     given = [*parameters, DYNAMIC_BYTES] if is_dynamic else parameters
     defaults: list[ast.expr] = [ast.Constant(0)] if is_dynamic else []
     arguments = ast.arguments([], [ast.arg(one) for one in given], None, [], [], None, defaults)
-    made: Any = ast.parse(f"def {node['name']}(): pass").body[0]
+    text = re.sub(r"[^A-Za-z0-9_]", "_", node["name"])
+    made: Any = ast.parse(f"def {text}(): pass").body[0]
     for field in ("lineno", "col_offset", "end_lineno", "end_col_offset"):
         delattr(made, field)
     made.args, made.body = arguments, body or [ast.Pass()]

@@ -9,6 +9,23 @@ from weakref import WeakKeyDictionary
 
 from iris.errors import ArgumentError, LanguageError, PointerError
 from iris.frontend import language
+from iris.frontend.cuda.places import (
+    Records,
+    SeenElements,
+    as_records,
+    cell,
+    copied,
+    copy_bytes,
+    field,
+    fill,
+    loaded,
+    place,
+    record,
+    seen_as,
+    set_field,
+    stored,
+    structure,
+)
 from iris.frontend.language import bitcast, fma, tile_range, where
 from iris.frontend.threads import memory, positions, together
 from iris.frontend.threads.memory import Elements
@@ -22,9 +39,23 @@ from iris.ir.math import Predicate, constant_bits
 from iris.ir.metal import SIMDGROUP_WIDTH, Scope
 from iris.ir.types import DType, Ptr, Threadgroup, bool_, i32, i64, u32, u64
 
+__all__ = [
+    "as_records",
+    "cell",
+    "copied",
+    "copy_bytes",
+    "field",
+    "fill",
+    "loaded",
+    "place",
+    "record",
+    "set_field",
+    "stored",
+    "structure",
+]
+
 loop_range = tile_range
 fused = fma
-array = memory.array
 
 
 # Values.
@@ -181,6 +212,19 @@ _MEMORY: WeakKeyDictionary[Tracer, dict[str, Elements]] = WeakKeyDictionary()
 DYNAMIC = ""  # the variable that all `extern __shared__` ones are
 
 
+def array(size: int, word: str) -> Any:
+    """An array of the thread's own, of zeros."""
+    type_ = as_type(word)
+    if type_.width == 1:
+        return memory.array(size, type_) if size > 1 else cell(convert(word, 0))
+    scalars = memory.array(size * type_.width, _scalar_of(type_))
+    return seen_as(scalars, type_)
+
+
+def _scalar_of(type_: MetalType) -> MetalType:
+    return as_type(type_.element)
+
+
 def make_shared(key: str, name: str, size: int, word: str) -> None:
     """Allocate a variable that the threads of a block share."""
     if size < 1:
@@ -199,7 +243,7 @@ def bind(key: str, memory: Elements) -> None:
     _MEMORY.setdefault(current(), {})[key] = memory
 
 
-def variable(key: str, word: str) -> Elements:
+def variable(key: str, word: str) -> Any:
     """Where a variable is; dynamic memory may have several types."""
     return reinterpreted(_MEMORY[current()][key], word)
 
@@ -213,7 +257,11 @@ def at(pointer: Any, offset: Traced | None) -> Any:
     """A pointer to an element further on."""
     if offset is None:
         return pointer
+    if isinstance(pointer, Records):
+        return pointer.moved(index(offset))
     if not isinstance(pointer, Elements):
+        if constant_bits(offset.value) == 0:
+            return pointer
         raise error_here(PointerError, "an array of the thread's own is passed as a whole only")
     return pointer + index(offset)
 
@@ -230,27 +278,30 @@ def distance(pointer: Any, other: Any) -> Traced:
     return here - there
 
 
-def reinterpreted(pointer: Any, word: str) -> Elements:
+def reinterpreted(pointer: Any, word: str) -> Any:
     """A pointer to the same memory, of another type."""
+    new = as_type(word)
+    if isinstance(pointer, Records):
+        first = pointer.number * (pointer.size // pointer.memory.type.element.bytes)
+        return reinterpreted(pointer.memory.at(first), word)
     if not isinstance(pointer, Elements):
-        raise error_here(PointerError, "the type of a thread's own array stays as it is")
-    old, new = pointer.type, as_type(word)
-    if old.name == new.name:
+        return seen_as(pointer, new)
+    old = pointer.type
+    if old.name == new.name and not isinstance(pointer, SeenElements):
         return pointer
     base, offset = pointer.base, pointer.offset
-    if old.element is not new.element:
-        base = _viewed(pointer, new.element)
     if offset is not None and new.stride * new.element.bytes != old.stride * old.element.bytes:
-        offset = _rescaled(offset, old, new)
-    return Elements(base, pointer.name, new, is_const=pointer.is_const, offset=offset)
+        pointer = pointer.at(_rescaled(offset, old, new))
+    held = base.type.element
+    if isinstance(base.type, Ptr) and held is not new.element:
+        return seen_as(pointer, new)
+    if held is not new.element:
+        base = _viewed(pointer, new.element)
+    return Elements(base, pointer.name, new, is_const=pointer.is_const, offset=pointer.offset)
 
 
 def _viewed(pointer: Elements, element: DType) -> Any:
     whole = pointer.base.type
-    if isinstance(whole, Ptr):
-        raise error_here(
-            PointerError, f"{pointer.name} is an array of {whole.element}, and stays one"
-        )
     assert isinstance(whole, Threadgroup)
     with rules_as(PointerError):
         part = Threadgroup(whole.bytes // element.bytes, element)
@@ -368,13 +419,13 @@ def atomic(how: str, pointer: Any, value: Traced) -> Traced:
 def compare_exchange(pointer: Any, expected: Traced, value: Traced) -> Traced:
     """Put a value where the expected one is; give the one that was there.  The hardware may fail
     for no reason: that is retried."""
-    place, offset = memory._place(pointer, "atomicCAS")
-    types = (bool_, place.dtype)
+    target, offset = memory._place(pointer, "atomicCAS")
+    types = (bool_, target.dtype)
     condition, body = Region(None, types), Region(None, types)
     with memory._inside(condition):
         current().insert(control.Yield([condition.arguments[0]]))
     with memory._inside(body):
-        tried = metal.CompareExchange(place.base, offset.value, expected.value, value.value)
+        tried = metal.CompareExchange(target.base, offset.value, expected.value, value.value)
         current().insert(tried)
         is_equal = compare(Predicate.EQ, Traced(tried.old), expected)
         again = emit(math.And(emit(math.Not(tried.done)).value, is_equal.value))

@@ -39,7 +39,9 @@ class ThreadFunction(TileFunction):
             name: declaration(name, said[name]) for name in self.variables if name in said
         }
 
-    def trace_threads(self, arguments: Mapping[str, Any], threads: Threads) -> Module:
+    def trace_threads(
+        self, arguments: Mapping[str, Any], threads: Threads, *, fast_math: bool = False
+    ) -> Module:
         """The Metal IR for arguments: an `ArraySpec`, a `ScalarSpec`, or what a constexpr is; after
         these, how many threads there are along each axis where that is an argument."""
         types = [(name, arguments[name].type) for name in self.traced_variables(arguments)]
@@ -49,6 +51,7 @@ class ThreadFunction(TileFunction):
             Level.METAL,
             [*types, *counts],
             simdgroups=threads.simdgroups,
+            fast_math=fast_math,
             location=self.location,
         )
         own = func.body.arguments[: len(types)]
