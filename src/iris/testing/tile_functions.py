@@ -311,6 +311,58 @@ def _reduced(kernel: TileFunction) -> _Line:
     return _assigned(f"iris.{word}({x}{given})")
 
 
+# Of integers, whose sums and products wrap; and of numbers.
+_OF_INTEGERS = ("a + b", "a * b", "a ^ b", "iris.minimum(a, b)", "a & b")
+_OF_NUMBERS = ("iris.maximum(a, b)", "iris.minimum(a, b)")
+# Associative alone; of pairs of elements, a composition of `x * a + b`, and the first greatest.
+_IN_ORDER = ("a", "b", "iris.where(b == 0, a, b)")
+_COMPOSED = "lambda a, b, c, d: (a * c, b * c + d)"
+_GREATEST = (
+    "lambda a, i, b, j: (iris.maximum(a, b), "
+    "iris.where((a > b) | ((a == b) & (i < j)), i, j).to(i.dtype))"
+)
+
+
+def _combined(kernel: TileFunction) -> _Line:
+    """Elements along an axis, combined by a function; or pairs of them."""
+    choices, x = kernel.choices, kernel.shaped()
+    axis, dtype = kernel.axis(x), kernel.values[x].dtype
+    is_scan = choices.flag()
+    word = "associative_scan" if is_scan else "reduce"
+    more = choices.of(("", ", reverse=True" if is_scan else ", keepdims=True"))
+    if choices.flag(3) and dtype.is_integer:
+        one = kernel.some(lambda v: v.dtype is dtype)
+        pair = _COMPOSED if is_scan else _GREATEST
+        return _assigned(f"iris.{word}(({x}, {one}), {axis}, {pair}{more})[{choices.below(2)}]")
+    some = (*_OF_NUMBERS, *(_OF_INTEGERS if dtype.is_integer else ()))
+    function = choices.of((*some, *_IN_ORDER) if is_scan else some)
+    return _assigned(f"iris.{word}({x}, {axis}, lambda a, b: {function}{more})")
+
+
+def _rearranged(kernel: TileFunction) -> _Line:
+    """Elements in order, or in other places."""
+    choices, x = kernel.choices, kernel.shaped()
+    axis = kernel.axis(x)
+    other = kernel.some() if choices.flag(3) else kernel.some(
+        lambda v: v.shape == kernel.values[x].shape
+    )
+    size = kernel.values[x].shape[axis]
+    forms = (
+        f"iris.sort({x}, {axis})",
+        f"iris.sort({x}, {axis}, True)",
+        f"iris.topk({x}, {choices.of((2, 1, 4))}, {axis})",
+        f"iris.flip({x}, {choices.of((axis, None))})",
+        f"iris.gather({x}, {other}.to(iris.u8) % {size}, {axis})",
+        f"iris.gather({x}, iris.flip({other}.to(iris.u8) % {size}, {axis}), {axis})",
+        f"iris.join({x}, {other})",
+        f"iris.split({x})[{choices.below(2)}]",
+        f"iris.split(iris.join({x}, {other}))[{choices.below(2)}]",
+        f"iris.interleave({x}, {other})",
+        f"iris.cat({x}, {other}, {axis})",
+    )
+    return _assigned(choices.of(forms))
+
+
 def _multiplied(kernel: TileFunction) -> _Line:
     a, b = (kernel.some(lambda x: x.data.ndim == 2) for _ in range(2))
     turned = ".T" if kernel.choices.flag() else ""
@@ -455,6 +507,9 @@ _MAKERS: tuple[Callable[[TileFunction], _Line], ...] = (
     _binary,
     _branched,
     _repeated,
+    _combined,
+    _rearranged,
+    _rearranged,
 )
 
 
