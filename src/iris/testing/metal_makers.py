@@ -320,7 +320,7 @@ def made_of_parts(draft: MetalDraft, x: Value, choices: Choices) -> metal.Foreac
     draft.levels[op.body.arguments[0]] = THREADGROUP
     with draft.quietly(), draft.under(op.body, THREADGROUP):
         draft.add(metal.Slice(x, op.body.arguments[0], types[0]))
-        if choices.flag(3):
+        if choices.flag():
             out_of_step(draft, x, op, whole // number, choices)
         for _ in range(1 + choices.below(4)):
             draft.step()
@@ -333,7 +333,7 @@ def out_of_step(
 ) -> None:
     """Another part of an array than the one whose turn it is: from the end, or a shorter one."""
     turn = op.body.arguments[0]
-    if choices.flag() and width % 2 == 0:
+    if width % 2 == 0 and choices.below(3):
         width //= 2
     else:
         turn = draft.put(math.Sub(draft.constant(op.count - 1, i32), turn))

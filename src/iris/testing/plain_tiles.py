@@ -169,6 +169,14 @@ def _quotient(a: Any, b: Any) -> Plain:
     return Plain(x.data / y.data, dtype)
 
 
+def _of_one_sign(a: Any, b: Any) -> list[Plain]:
+    """Numbers of one dtype, both signed or both not before, too."""
+    x, y = _alike(a, b)
+    if x.dtype is bool_ or len({v.dtype.is_signed for v in (a, b) if isinstance(v, Plain)}) > 1:
+        raise Refused("operands of two kinds")
+    return [x, y]
+
+
 def _bits(function: Callable[[Array, Array], Array], a: Any, b: Any) -> Plain:
     x, y = _alike(a, b)
     if x.dtype.is_float:
@@ -479,6 +487,29 @@ class Words:
         value = value.to(_added_in(value.dtype, dtype))
         total = np.float32 if value.dtype.is_float else value.data.dtype
         return Plain(np.cumsum(value.data, axis=axis, dtype=total), value.dtype)
+
+    # The operators of Triton, where they are not Python's.
+
+    @staticmethod
+    def ratio(a: Any, b: Any) -> Plain:
+        x, y = _alike(a, b)
+        return _quotient(x.to(f32), y.to(f32))
+
+    @staticmethod
+    def quotient(a: Any, b: Any) -> Plain:
+        x, y = _of_one_sign(a, b)
+        if x.dtype.is_float:
+            raise Refused("// of floats")
+        found = _divided(operator.floordiv, x, y).data
+        is_over = (found < 0) & (np.fmod(x.data, y.data) != 0)
+        return Plain(found + is_over, x.dtype)
+
+    @staticmethod
+    def remainder(a: Any, b: Any) -> Plain:
+        x, y = _of_one_sign(a, b)
+        return _divided(np.fmod, *[v.to(f32) if x.dtype.is_float else v for v in (x, y)])
+
+    # Elements along an axis, combined or in another order.
 
     @staticmethod
     def reduce(values: Any, axis: int, fn: Callable[..., Any], keepdims: bool = False) -> Any:
