@@ -300,7 +300,7 @@ def each(cls: type[metal.Foreach], draft: MetalDraft, choices: Choices) -> None:
         draft.carry_out(made_of_parts(draft, x, choices), VARYING)
         return
     zero, one = (draft.constant(n, i32) for n in (0, 1))
-    loop = draft.builder.insert(For(zero, draft.constant(choices.of((2, 3)), i32), one, [x]))
+    loop = draft.builder.insert(For(zero, draft.constant(choices.of((1, 2)), i32), one, [x]))
     number, array = loop.body.arguments
     draft.levels[number] = THREADGROUP
     with draft.quietly(), draft.under(loop.body, THREADGROUP):
@@ -321,23 +321,24 @@ def made_of_parts(draft: MetalDraft, x: Value, choices: Choices) -> metal.Foreac
     with draft.quietly(), draft.under(op.body, THREADGROUP):
         draft.add(metal.Slice(x, op.body.arguments[0], types[0]))
         if choices.flag():
-            out_of_step(draft, x, op, whole // number, choices)
+            out_of_step(draft, draft.visible[-1], op, choices)
         for _ in range(1 + choices.below(4)):
             draft.step()
         draft.builder.insert(Yield([draft.like(t, choices) for t in types]))
     return op
 
 
-def out_of_step(
-    draft: MetalDraft, x: Value, op: metal.Foreach, width: int, choices: Choices
-) -> None:
-    """Another part of an array than the one whose turn it is: from the end, or a shorter one."""
-    turn = op.body.arguments[0]
+def out_of_step(draft: MetalDraft, own: Value, op: metal.Foreach, choices: Choices) -> None:
+    """The part whose turn it is, and another one: counted from the end, or a shorter one."""
+    x, turn, type_ = own.op.operands[0], op.body.arguments[0], element_type(own.type)  # type: ignore[union-attr]
+    width = count_of(type_)
     if width % 2 == 0 and choices.below(3):
-        width //= 2
+        half = draft.put(metal.Slice(x, turn, registers(width // 2, type_.element)))
+        other = draft.put(metal.join([half, half]))
     else:
         turn = draft.put(math.Sub(draft.constant(op.count - 1, i32), turn))
-    draft.add(metal.Slice(x, turn, registers(width, element_type(x.type).element)))
+        other = draft.put(metal.Slice(x, turn, type_))
+    draft.add((math.Xor if type_.element is bool_ else math.Add)(own, other))
 
 
 # Where a thread is.
