@@ -20,7 +20,7 @@ from iris.codegen import emit
 from iris.compiler.options import Options
 from iris.errors import OutOfResources
 from iris.ir import math, parse, tile
-from iris.ir.control import For
+from iris.ir.control import For, If, While
 from iris.ir.core import Level
 from iris.passes import run
 from iris.targets import DEFAULT, Target
@@ -40,7 +40,12 @@ OPTIONS = (
     Options(num_simdgroups=8),
 )
 BLOCKS = [For, math.Add, math.FloorDiv, math.Select, tile.Load, tile.Dot, tile.Reduce, tile.Store]
-MOVES = [tile.Flip, tile.Gather, tile.Load, tile.MaskedLoad, tile.Pick, tile.Store]
+MOVES = [
+    *(math.AssumeDivisible, tile.Flip, tile.Gather, tile.MaskedLoad, tile.Pick, tile.Print),
+    *(tile.Reshape, tile.Scan),
+]
+TURNS = [If, While, For, math.Compare, tile.Atomic, tile.Load, tile.Reduce]
+FAST = [math.Add, math.Div, math.Exp, tile.Broadcast, tile.Dot]
 
 
 def some(strategy: SearchStrategy[Program], number: int) -> list[Program]:
@@ -82,10 +87,12 @@ def skip_masked(number: int) -> None:
 
 def main() -> None:
     drawn = [
-        some(programs.tile(masked=True, max_ops=20), counts(260, 2500)),
-        some(programs.tile(fast_math=True), counts(30, 1000)),
+        some(programs.tile(masked=True, max_ops=20), counts(220, 2500)),
+        some(programs.tile(fast_math=True), counts(20, 1000)),
+        some(programs.tile(ops=FAST, fast_math=True), counts(30, 300)),
         some(programs.tile(ops=BLOCKS, masked=True), counts(50, 1000)),
-        some(programs.tile(ops=MOVES, masked=True), counts(12, 300)),
+        some(programs.tile(ops=MOVES, masked=True), counts(60, 300)),
+        some(programs.tile(ops=TURNS), counts(40, 300)),
         some(bands.programs(), counts(60, 500)),
     ]
     copied = some(plain_products.programs(), counts(64, 500))

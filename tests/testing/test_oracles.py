@@ -283,9 +283,9 @@ WRONG = [
 
 
 def failure(passes: Pass | str, strategy: st.SearchStrategy[Program], *, seconds: float = 0) -> str:
-    """How `preserves` fails, within three times as many examples as a property is tried on."""
+    """How `preserves` fails, within as many examples as a property is tried on."""
 
-    @settings(max_examples=600)
+    @settings(max_examples=200)
     @given(strategy)
     def holds(program: Program) -> None:
         preserves(passes, program, seconds=seconds)

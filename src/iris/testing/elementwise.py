@@ -71,7 +71,7 @@ def constant(cls: type[math.Constant], draft: Draft, choices: Choices) -> None:
     draft.add(math.Constant(choices.of(odd_numbers(type_.element)), type_))
 
 
-@make(math.Unary, math.Binary, math.Fma)
+@make(math.Unary, math.Binary)
 def elementwise(cls: type[Op], draft: Draft, choices: Choices) -> None:
     """Operands of one type, whatever they are."""
     first = draft.some(accepted(cls.spec.fixed[0].constraint), choices)
@@ -80,6 +80,19 @@ def elementwise(cls: type[Op], draft: Draft, choices: Choices) -> None:
     if not choices.flag(3):
         operands = operands[::-1]
     draft.add(cls(*promised(cls, draft, choices, *operands)))
+
+
+@make(math.Fma)
+def product_and_sum(cls: type[math.Fma], draft: Draft, choices: Choices) -> None:
+    """Of any numbers; or what a product loses where it is rounded, which is all that tells a fused
+    one from another."""
+    if draft.func.fast_math or choices.flag():
+        elementwise(cls, draft, choices)
+        return
+    x = draft.some(accepted(cls.spec.fixed[0].constraint), choices)
+    factor = draft.constant(choices.of((0.1, 0.7, 3.1)), element_type(x.type))
+    product = draft.put(math.Mul(x, factor))
+    draft.add(cls(x, factor, draft.put(math.Neg(product))))
 
 
 @make(math.Div)

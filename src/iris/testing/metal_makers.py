@@ -293,8 +293,23 @@ def ask(draft: MetalDraft, op: While, most: Uniformity, choices: Choices) -> Uni
 
 @make_metal(metal.Foreach)
 def each(cls: type[metal.Foreach], draft: MetalDraft, choices: Choices) -> None:
-    """Parts of register arrays, each made into something, with no use of what is written."""
+    """Parts of register arrays, each made into something; or of an array that a loop carries, whose
+    next iteration has what this one made."""
     x = draft.some(ALL, choices, lambda t: bool(t.shape))
+    if not choices.flag(3):
+        draft.carry_out(made_of_parts(draft, x, choices), VARYING)
+        return
+    zero, one = (draft.constant(n, i32) for n in (0, 1))
+    loop = draft.builder.insert(For(zero, draft.constant(choices.of((1, 2)), i32), one, [x]))
+    number, array = loop.body.arguments
+    draft.levels[number] = THREADGROUP
+    with draft.quietly(), draft.under(loop.body, THREADGROUP):
+        draft.builder.insert(Yield(made_of_parts(draft, array, choices).results[:1]))
+    draft.carry_out(loop, VARYING)
+
+
+def made_of_parts(draft: MetalDraft, x: Value, choices: Choices) -> metal.Foreach:
+    """An array that is made of another, part by part, with no use of what is written."""
     whole, element = count_of(x.type), element_type(x.type).element
     number = choices.of([n for n in (whole, 4, 2, 1) if whole % n == 0])
     types = [registers(whole // number, element)]
@@ -305,10 +320,25 @@ def each(cls: type[metal.Foreach], draft: MetalDraft, choices: Choices) -> None:
     draft.levels[op.body.arguments[0]] = THREADGROUP
     with draft.quietly(), draft.under(op.body, THREADGROUP):
         draft.add(metal.Slice(x, op.body.arguments[0], types[0]))
+        if choices.flag():
+            out_of_step(draft, draft.visible[-1], op, choices)
         for _ in range(1 + choices.below(4)):
             draft.step()
         draft.builder.insert(Yield([draft.like(t, choices) for t in types]))
-    draft.carry_out(op, VARYING)
+    return op
+
+
+def out_of_step(draft: MetalDraft, own: Value, op: metal.Foreach, choices: Choices) -> None:
+    """The part whose turn it is, and another one: counted from the end, or a shorter one."""
+    x, turn, type_ = own.op.operands[0], op.body.arguments[0], element_type(own.type)  # type: ignore[union-attr]
+    width = count_of(type_)
+    if width % 2 == 0 and choices.below(3):
+        half = draft.put(metal.Slice(x, turn, registers(width // 2, type_.element)))
+        other = draft.put(metal.join([half, half]))
+    else:
+        turn = draft.put(math.Sub(draft.constant(op.count - 1, i32), turn))
+        other = draft.put(metal.Slice(x, turn, type_))
+    draft.add((math.Xor if type_.element is bool_ else math.Add)(own, other))
 
 
 # Where a thread is.

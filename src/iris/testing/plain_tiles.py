@@ -169,6 +169,14 @@ def _quotient(a: Any, b: Any) -> Plain:
     return Plain(x.data / y.data, dtype)
 
 
+def _of_one_sign(a: Any, b: Any) -> list[Plain]:
+    """Numbers of one dtype, both signed or both not before, too."""
+    x, y = _alike(a, b)
+    if x.dtype is bool_ or len({v.dtype.is_signed for v in (a, b) if isinstance(v, Plain)}) > 1:
+        raise Refused("operands of two kinds")
+    return [x, y]
+
+
 def _bits(function: Callable[[Array, Array], Array], a: Any, b: Any) -> Plain:
     x, y = _alike(a, b)
     if x.dtype.is_float:
@@ -279,6 +287,27 @@ def _place(function: Callable[..., Any], x: Any, axis: Any, keepdims: bool) -> P
     value = _number(as_plain(x))
     _axis(value, axis)
     return Plain(function(value.data, axis=axis, keepdims=keepdims), i32)
+
+
+def _combined(values: Any, fn: Callable[..., Any], one: Sequence[Any], other: Sequence[Any]) -> Any:
+    """What a function makes of elements, or of several ones that belong together."""
+    made = fn(*one, *other)
+    results = made if isinstance(values, tuple) else (made,)
+    for x, y in zip(results, one, strict=True):
+        if not isinstance(x, Plain) or (x.dtype, x.shape) != (y.dtype, y.shape):
+            raise Refused("a function that changes a type")
+    return results
+
+
+def _steps(values: Any, axis: int) -> list[list[Plain]]:
+    """The elements one after the other along an axis, of each of the values."""
+    several = [as_plain(x) for x in (values if isinstance(values, tuple) else (values,))]
+    shape = _common_shape(*several)
+    if not shape:
+        raise Refused("no axis")
+    moved = [np.moveaxis(np.broadcast_to(x.data, shape), axis, 0) for x in several]
+    pairs = [(x.dtype, data) for x, data in zip(several, moved, strict=True)]
+    return [[Plain(data[n], dtype) for dtype, data in pairs] for n in range(len(moved[0]))]
 
 
 class PlainPointer:
@@ -458,6 +487,105 @@ class Words:
         value = value.to(_added_in(value.dtype, dtype))
         total = np.float32 if value.dtype.is_float else value.data.dtype
         return Plain(np.cumsum(value.data, axis=axis, dtype=total), value.dtype)
+
+    # The operators of Triton, where they are not Python's.
+
+    @staticmethod
+    def ratio(a: Any, b: Any) -> Plain:
+        x, y = _alike(a, b)
+        return _quotient(x.to(f32), y.to(f32))
+
+    @staticmethod
+    def quotient(a: Any, b: Any) -> Plain:
+        x, y = _of_one_sign(a, b)
+        if x.dtype.is_float:
+            raise Refused("// of floats")
+        found = _divided(operator.floordiv, x, y).data
+        is_over = (found < 0) & (np.fmod(x.data, y.data) != 0)
+        return Plain(found + is_over, x.dtype)
+
+    @staticmethod
+    def remainder(a: Any, b: Any) -> Plain:
+        x, y = _of_one_sign(a, b)
+        return _divided(np.fmod, *[v.to(f32) if x.dtype.is_float else v for v in (x, y)])
+
+    # Elements along an axis, combined or in another order.
+
+    @staticmethod
+    def reduce(values: Any, axis: int, fn: Callable[..., Any], keepdims: bool = False) -> Any:
+        first, *others = _steps(values, axis)
+        for other in others:
+            first = _combined(values, fn, first, other)
+        kept = [Plain(np.expand_dims(x.data, axis), x.dtype) if keepdims else x for x in first]
+        return tuple(kept) if isinstance(values, tuple) else kept[0]
+
+    @staticmethod
+    def associative_scan(
+        values: Any, axis: int, fn: Callable[..., Any], reverse: bool = False
+    ) -> Any:
+        steps = _steps(values, axis)[:: -1 if reverse else 1]
+        for n in range(1, len(steps)):
+            steps[n] = _combined(values, fn, steps[n - 1], steps[n])
+        parts = zip(*steps[:: -1 if reverse else 1], strict=True)
+        scanned = [Plain(np.stack([x.data for x in xs], axis), xs[0].dtype) for xs in parts]
+        return tuple(scanned) if isinstance(values, tuple) else scanned[0]
+
+    @staticmethod
+    def sort(x: Any, axis: int = -1, descending: bool = False) -> Plain:
+        value = _one_zero(as_plain(x))
+        if value.dtype is bool_ or not value.shape:
+            raise Refused("nothing that has an order")
+        _axis(value, axis)
+        found = np.sort(value.data, axis=axis)
+        return Plain(np.flip(found, axis) if descending else found, value.dtype)
+
+    @staticmethod
+    def topk(x: Any, k: int, axis: int = -1) -> Plain:
+        found = Words.sort(x, axis, True)
+        if k > found.shape[axis]:
+            raise Refused("more than there are")
+        return Plain(np.take(found.data, range(k), axis), found.dtype)
+
+    @staticmethod
+    def flip(x: Any, axis: Any = None) -> Plain:
+        value = as_plain(x)
+        _axis(value, axis)
+        return Plain(np.flip(value.data, axis), value.dtype)
+
+    @staticmethod
+    def gather(x: Any, index: Any, axis: int) -> Plain:
+        value, at = as_plain(x), as_plain(index)
+        if not at.dtype.is_integer or value.data.ndim != at.data.ndim or not value.shape:
+            raise Refused("no index")
+        _axis(value, axis)
+        sides = zip(*[np.delete(v.shape, axis) for v in (value, at)], strict=True)
+        if any(one != other for one, other in sides) or np.any(at.data < 0):
+            raise Refused("an index of something else")
+        return Plain(np.take_along_axis(value.data, at.data.astype(np.int64), axis), value.dtype)
+
+    @staticmethod
+    def join(a: Any, b: Any) -> Plain:
+        x, y = _alike(a, b)
+        return Plain(np.stack([x.data, y.data], -1), x.dtype)
+
+    @staticmethod
+    def split(x: Any) -> tuple[Plain, Plain]:
+        value = as_plain(x)
+        if value.shape[-1:] != (2,):
+            raise Refused("no two tiles")
+        return Plain(value.data[..., 0], value.dtype), Plain(value.data[..., 1], value.dtype)
+
+    @staticmethod
+    def interleave(a: Any, b: Any) -> Plain:
+        both = Words.join(a, b)
+        *rows, size, _ = (1, *both.shape)[-both.data.ndim :] if both.data.ndim > 1 else (1, 2)
+        return Plain(both.data.reshape(*rows, 2 * size), both.dtype)
+
+    @staticmethod
+    def cat(a: Any, b: Any, axis: int = 0) -> Plain:
+        x, y = _alike(a, b)
+        pair = [np.atleast_1d(v.data) for v in (x, y)]
+        return Plain(np.concatenate(pair, axis), x.dtype)
 
     @staticmethod
     def dot(a: Plain, b: Plain, acc: Any = None) -> Plain:

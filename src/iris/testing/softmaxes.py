@@ -8,6 +8,7 @@ from iris.ir.kinds import ReduceKind
 from iris.ir.math import Predicate, element_type
 from iris.ir.types import Tensor, i32
 from iris.testing.choices import Choices
+from iris.testing.draft import special_number
 from iris.testing.graph_views import dtype_of, shape_of, spread
 from iris.testing.graphs import GraphDraft
 
@@ -24,12 +25,15 @@ def softmax_like(draft: GraphDraft, x: Value, axis: int, choices: Choices) -> No
     difference = draft.put(math.Sub(other, maximum))
     exponent = draft.put(math.Neg(difference)) if choices.flag(6) else difference
     terms = draft.put(choices.of((math.Exp, math.Exp, math.Exp2))(exponent))
+    divided = terms
     if choices.flag(3):
-        # Also a term itself, or the difference, as in an entropy.
-        factor = choices.of((draft.leaf(element_type(x.type)), difference, terms))
+        # Also a term itself, or the difference, as in an entropy; or a number, such as 0.
+        number = draft.constant(special_number(dtype_of(x), choices), element_type(x.type))
+        factor = choices.of((draft.leaf(element_type(x.type)), difference, terms, number))
         terms = draft.put(choices.of((math.Mul, math.Div))(terms, factor))
     total = _along(draft, ReduceKind.SUM, terms, axis)
-    weights = draft.put(math.Div(terms, total)) if choices.flag() else terms
+    divided = terms if choices.flag() else divided
+    weights = draft.put(math.Div(divided, total)) if choices.flag() else terms
     makers = (_product, _product, _mean, _logarithm)
     draft.visible.append(choices.of(makers)(draft, x, axis, (maximum, total, weights), choices))
     if choices.flag(3):
@@ -46,7 +50,10 @@ def _masked(draft: GraphDraft, x: Value, choices: Choices) -> Value:
     else:
         indices = Tensor(type_.shape, i32)
         axis, other = choices.below(len(type_.shape)), choices.below(len(type_.shape))
-        first = draft.constant(choices.below(type_.shape[axis] + 1), type_.with_element(i32))
+        size = type_.shape[axis]
+        first = draft.constant(
+            choices.of((choices.below(size + 1), 0, size)), type_.with_element(i32)
+        )
         if other != axis:
             first = draft.put(math.Sub(draft.put(graph.Iota(other, indices)), first))
         place = draft.put(graph.Iota(axis, indices))

@@ -593,7 +593,9 @@ class Kernel:
 
     def early_return(self, carried: str) -> list[str]:
         """What a helper does before it has done all: it returns if something is so that is not."""
-        first, second = ("L < 0", "FLAG > 0") if self.early % 2 else ("FLAG > 0", "L < 0")
+        if self.early % 3 == 2:  # what follows is of the other branch, too
+            return ["if L < 0:", f"    return {carried}", "else:", "    c = c"]
+        first, second = ("L < 0", "FLAG > 0") if self.early % 3 else ("FLAG > 0", "L < 0")
         inner = [f"if {second}:", f"    return {carried}"]
         return [f"if {first}:", *_deeper(inner)]
 

@@ -35,6 +35,21 @@ _FINEST, _LARGEST = 16, 2048  # floats are multiples of 1 / 16 below 2048: sums 
 _DTYPES = ("i32", "f32", "u8", "u32", "i8", "f16", "bool", "i64", "i16", "u16", "u64")
 _SHAPES = ((8,), (4, 4), (2, 4), (4,), (4, 2), (2, 2, 4), (1, 4), (4, 1), (16,), ())
 _MATRICES = ((16, 5), (4, 16), (16, 16), (3, 8), (5, 7))
+_IRIS = "import iris\n\n\n@iris.kernel"
+# Triton's language has Iris's dtypes by other names.
+_TRITON = """\
+from types import SimpleNamespace
+
+import iris
+from iris import triton
+from iris.triton import language
+
+names = "i8 i16 i32 i64 u8 u16 u32 u64 f16 f32 bool_".split()
+dtypes = {name: getattr(iris, name) for name in names}
+iris = SimpleNamespace(**{**vars(language), **dtypes})
+
+
+@triton.jit"""
 _REFUSED = (Refused, IndexError, OverflowError, TypeError, ValueError)
 
 
@@ -50,6 +65,7 @@ class TileFunction:
 
     def __init__(self, choices: Choices):
         self.choices = choices
+        self.is_triton = choices.flag(3)
         self.arrays: dict[str, Array] = {}
         self.sizes = {"n": choices.below(4), "m": choices.of((1, 2, 3, 5, -1, -2))}
         self.values: dict[str, Plain] = {}
@@ -67,7 +83,7 @@ class TileFunction:
         self.given = {name: array.copy() for name, array in self.arrays.items()}
         for _ in range(_TRIES):
             if len(self.lines) < LINES:
-                self._try(choices.of(_MAKERS))
+                self._try(choices.of(_OF_BOTH if self.is_triton else _MAKERS))
 
     def array(self, name: str, shape: tuple[int, ...], dtype: str = "") -> None:
         held = DTYPES[dtype or self.choices.of(_DTYPES)]
@@ -124,7 +140,7 @@ class TileFunction:
         results = self.results
         given = [array.copy() for array in self.given.values()]
         outs = [np.zeros(max(1, x.data.size), _stored(x.dtype)) for x in results.values()]
-        drawn = defined(f"import iris\n\n\n@iris.kernel\n{self.text}")
+        drawn = defined(f"{_TRITON if self.is_triton else _IRIS}\n{self.text}")
         try:
             drawn[1](*given, *outs, *self.sizes.values(), device=device)
         except (IrisError, ArithmeticError, LookupError, TypeError, ValueError) as error:
@@ -233,8 +249,12 @@ def _stored(dtype: DType) -> str:
 # Lines.
 
 
-def _assigned(expression: str) -> _Line:
-    return _Line(f"{{0}} = {expression}", expression)
+def _assigned(expression: str, meaning: str = "") -> _Line:
+    return _Line(f"{{0}} = {expression}", meaning or expression)
+
+
+# Operators of Triton, and what they mean.
+_DIVISIONS = {"//": "quotient", "%": "remainder", "/": "ratio"}
 
 
 def _binary(kernel: TileFunction) -> _Line:
@@ -244,7 +264,10 @@ def _binary(kernel: TileFunction) -> _Line:
     pair = [x, kernel.operand()]
     if kernel.choices.flag(3):
         pair.reverse()
-    return _assigned(f"{pair[0]} {word} {pair[1]}")
+    expression = f"{pair[0]} {word} {pair[1]}"
+    if kernel.is_triton and word in _DIVISIONS:
+        return _assigned(expression, f"iris.{_DIVISIONS[word]}({pair[0]}, {pair[1]})")
+    return _assigned(expression)
 
 
 def _unary(kernel: TileFunction) -> _Line:
@@ -260,7 +283,8 @@ def _compared(kernel: TileFunction) -> _Line:
 
 
 def _converted(kernel: TileFunction) -> _Line:
-    word = kernel.choices.of(("{}.to({})", "iris.cast({}, {})", "iris.bitcast({}, {})"))
+    words = ("{}.to({})", "iris.cast({}, {})", "iris.bitcast({}, {})")
+    word = kernel.choices.of(words[: 2 if kernel.is_triton else 3])
     return _assigned(word.format(kernel.some(), kernel.dtype()))
 
 
@@ -309,6 +333,66 @@ def _reduced(kernel: TileFunction) -> _Line:
     if word == "prod":
         x = f"{x}.to({choices.of(('iris.i32', 'iris.u8', 'iris.i64', 'iris.u16'))})"
     return _assigned(f"iris.{word}({x}{given})")
+
+
+# Of integers, whose sums and products wrap; and of numbers.
+_OF_INTEGERS = ("a + b", "a * b", "a ^ b", "iris.minimum(a, b)", "a & b")
+_OF_NUMBERS = ("iris.maximum(a, b)", "iris.minimum(a, b)")
+# Associative alone; of pairs of elements, a composition of `x * a + b`, and the first greatest.
+_IN_ORDER = ("a", "b", "iris.where(b == 0, a, b)")
+_COMPOSED = "lambda a, b, c, d: (a * c, b * c + d)"
+_GREATEST = (
+    "lambda a, i, b, j: (iris.maximum(a, b), "
+    "iris.where((a > b) | ((a == b) & (i < j)), i, j).to(i.dtype))"
+)
+
+
+def _combined(kernel: TileFunction) -> _Line:
+    """Elements along an axis, combined by a function; or pairs of them."""
+    choices, x = kernel.choices, kernel.shaped()
+    axis, dtype = kernel.axis(x), kernel.values[x].dtype
+    is_scan = choices.flag()
+    word = "associative_scan" if is_scan else "reduce"
+    keep = ", keep_dims=True" if kernel.is_triton else ", keepdims=True"
+    more = choices.of(("", ", reverse=True" if is_scan else keep))
+    if choices.flag(3) and dtype.is_integer:
+        one = kernel.some(lambda v: v.dtype is dtype)
+        pair = _COMPOSED if is_scan else _GREATEST
+        text = f"iris.{word}(({x}, {one}), {axis}, {pair}{more})[{choices.below(2)}]"
+        return _assigned(text, text.replace("keep_dims", "keepdims"))
+    some = (*_OF_NUMBERS, *(_OF_INTEGERS if dtype.is_integer else ()))
+    function = choices.of((*some, *_IN_ORDER) if is_scan else some)
+    text = f"iris.{word}({x}, {axis}, lambda a, b: {function}{more})"
+    return _assigned(text, text.replace("keep_dims", "keepdims"))
+
+
+def _rearranged(kernel: TileFunction) -> _Line:
+    """Elements in order, or in other places."""
+    choices, x = kernel.choices, kernel.shaped()
+    axis = kernel.axis(x)
+    other = (
+        kernel.some()
+        if choices.flag(3)
+        else kernel.some(lambda v: v.shape == kernel.values[x].shape)
+    )
+    size = kernel.values[x].shape[axis]
+    forms = (
+        f"iris.sort({x}, {axis})",
+        f"iris.sort({x}, {axis}, True)",
+        f"iris.topk({x}, {choices.of((2, 1, 4))}, {axis})",
+        f"iris.flip({x}, {axis if kernel.is_triton else choices.of((axis, None))})",
+        f"iris.gather({x}, {other}.to(iris.u8) % {size}, {axis})",
+        f"iris.gather({x}, iris.flip({other}.to(iris.u8) % {size}, {axis}), {axis})",
+        f"iris.join({x}, {other})",
+        f"iris.split({x})[{choices.below(2)}]",
+        f"iris.split(iris.join({x}, {other}))[{choices.below(2)}]",
+        f"iris.interleave({x}, {other})",
+    )
+    style = choices.below(len(forms) + 1)
+    if style == len(forms):
+        text = f"iris.cat({x}, {other}, {'dim=' if kernel.is_triton else ''}{axis})"
+        return _assigned(text, f"iris.cat({x}, {other}, {axis})")
+    return _assigned(forms[style])
 
 
 def _multiplied(kernel: TileFunction) -> _Line:
@@ -455,6 +539,19 @@ _MAKERS: tuple[Callable[[TileFunction], _Line], ...] = (
     _binary,
     _branched,
     _repeated,
+    _combined,
+    _rearranged,
+    _rearranged,
+)
+# Those whose words Triton has, too.
+_OF_BOTH = (
+    *[_binary] * 4,
+    _converted,
+    _chosen,
+    _compared,
+    *[_combined] * 2,
+    _rearranged,
+    _branched,
 )
 
 

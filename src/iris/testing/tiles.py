@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from math import prod
 
@@ -105,16 +105,28 @@ class TileDraft(KernelDraft):
             return self.memo[type_]
         if type_.shape or self.choices.flag():
             array = self.input(type_.element)
-            lanes = self.lanes(type_.shape) if type_.shape else self.number
-            count = prod(type_.shape) if type_.shape else self.programs
-            if count > array.size:
-                lanes = self.wrapped(lanes, array.size)
-            value = self.put(tile.Load(array.pointer, lanes))
+            value = self.put(tile.Load(array.pointer, self._first_of(array, type_.shape)))
             self.learn(value, array)
         else:
             value = self.scalar(type_.element)
         self.memo[type_] = value
         return value
+
+    def _first_of(self, array: Memory, shape: tuple[int, ...]) -> Value:
+        """The first elements of an array, or for a scalar each program's own, again and again."""
+        lanes = self.lanes(shape) if shape else self.number
+        count = prod(shape) if shape else self.programs
+        return self.wrapped(lanes, array.size) if count > array.size else lanes
+
+    def some_shaped(self, dtypes: Collection[DType], choices: Choices) -> Value:
+        """As at any level; in programs with masks at times elements of which some are left out."""
+        if not (self.masked and choices.flag(4)):
+            return super().some_shaped(dtypes, choices)
+        element = choices.of([d for d in self.dtypes if d in dtypes] or list(dtypes))
+        type_ = Tile(choices.of(self.shapes), element)
+        array = self.input(element, choices)
+        mask = self.like(type_.with_element(bool_), choices)
+        return self.put(tile.MaskedLoad(array.pointer, self._first_of(array, type_.shape), mask))
 
     def whole(self, type_: Tile, choices: Choices) -> Value:
         """All elements of an array that is only read, for others to use."""
@@ -209,16 +221,16 @@ class TileDraft(KernelDraft):
         """By numbers that are not zero, or only where they are masked; or in a branch, or a loop,
         that is not entered if the divisor is zero."""
         integers = [d for d in DTYPES.values() if d.is_integer]
-        is_entered = choices.flag()
+        is_entered = not choices.flag(3)
         x = self.some(integers, choices, lambda t: not (is_entered and t.shape))
         type_ = element_type(x.type)
         if not is_entered:
             self.add(cls(x, self.divisor(type_, choices)))
             return
-        never = choices.flag(6)  # is it entered, as bounds or a condition that are known say
+        never = choices.flag(4)  # is it entered, as bounds or a condition that are known say
         zero = self.constant(0, type_)
         divisor = zero if never else self.wrapped(self.other(x, choices), MOST_TRIPS)
-        style = choices.below(4)
+        style = choices.of((0, 1, 2, 3, 1))
         if style == 3:
             is_asked = self.like(bool_, choices)
             with self.entered_if_not_zero(divisor, x), self.perhaps(is_asked, x):

@@ -20,8 +20,10 @@ def variance_like(draft: GraphDraft, x: Value, axes: Sequence[int], choices: Cho
     shape, type_ = shape_of(x), element_type(x.type)
     if type_.element is not f32 and not choices.flag(3):
         x = draft.put(math.Cast(x, type_.with_element(f32)))
+    if choices.flag(3):  # the mean is far from 0
+        x = draft.put(math.Add(x, draft.constant(choices.of((8, -32)), element_type(x.type))))
     count = prod([shape[axis] for axis in axes])
-    count += choices.flag(3)  # and then it is no mean
+    count = max(1, count + choices.of((0, 1, 0, -1, 0)))  # if not as many, it is no mean
     total = _along(draft, x, axes)
     kept = element_type(total.type)
     divides = choices.flag()
