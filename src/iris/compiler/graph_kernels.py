@@ -5,17 +5,21 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from iris.compiler.compilation import entry_of, level_of, optimize, target_of
 from iris.compiler.options import Options
+from iris.cost.resources import needs_of
 from iris.errors import OutOfResources, PipelineError
 from iris.ir import graph, to_text
 from iris.ir.control import Func, Return
 from iris.ir.core import Level, Module, Value
+from iris.ir.metal import VECTOR
+from iris.passes.graph.fuse import Fuse
 from iris.passes.graph.graph_to_tile import GraphToTile
 from iris.passes.graph.schedule import Schedule
+from iris.passes.graph.tiling.element_ref import CannotFuse
 from iris.passes.graph.tiling.tile_limits import MAX_TILE_BYTES
 from iris.passes.metal.check_resources import CheckResources
 from iris.passes.pipeline import Pipeline
@@ -37,6 +41,7 @@ class GraphKernel:
     inputs: tuple[Value, ...]
     module: Module  # a function of the inputs that has only this kernel
     keeps_schedule: bool  # even if that does not fit
+    _lowered: dict[tuple[Level, Target], Func] = field(default_factory=dict, repr=False)
 
     @property
     def name(self) -> str:
@@ -78,7 +83,41 @@ class GraphKernel:
 
     def lowered(self, level: Level, target: Target) -> Func:
         """The kernel as a function at a level."""
-        return entry_of(self.fitting(level, target, optimize))
+        key = level, target
+        if key not in self._lowered:
+            self._lowered[key] = entry_of(self.fitting(level, target, optimize))
+        return self._lowered[key]
+
+    def spills(self, target: Target) -> bool:
+        """Whether a thread needs more registers than it has, whatever the tiles: those of few
+        values have room for a vector of each."""
+        values = sum(1 for _ in self.op.walk())
+        if self.keeps_schedule or values * VECTOR <= target.thread_registers:
+            return False
+        needs = needs_of(self.lowered(Level.METAL, target), target)
+        return needs.registers > target.thread_registers
+
+    def cut(self, target: Target) -> bool:
+        """Put several kernels in its place, as `fuse` divides it for a target, if that can."""
+        parts = without_schedules(self.module)
+        try:
+            Fuse(target).run(parts)
+        except CannotFuse:
+            return False
+        Schedule(target).run(parts)
+        function = entry_of(parts)
+        launches = graph.launches_in(function.body)
+        if sum(len(launch.kernels) for launch in launches) <= len(self.op.kernels):
+            return False
+        inner = dict(zip(function.body.arguments, self.op.inputs, strict=True))
+        for op in function.body:
+            if not op.terminator:
+                self.op.insert_before(op.clone(inner))
+        for result, value in zip(self.outputs, function.body.end.operands, strict=True):
+            inner[value].name = result.name
+            result.replace_by(inner[value])
+        self.op.erase()
+        return True
 
     def fitting(
         self, level: Level, target: Target, lower: Callable[[Module, Pipeline], Lowered]
@@ -147,11 +186,17 @@ def _without_spills(pipeline: Pipeline) -> Pipeline:
 
 def _rescheduled(module: Module, schedule: Schedule) -> Module:
     """A kernel with another schedule."""
+    copy = without_schedules(module)
+    schedule.run(copy)
+    return copy
+
+
+def without_schedules(module: Module) -> Module:
+    """A copy of a graph whose kernels have no schedules."""
     copy = module.clone()
     for op in entry_of(copy).walk():
         if isinstance(op, graph.Kernel):
             op.set_attribute("schedule", None)
-    schedule.run(copy)
     return copy
 
 
