@@ -31,7 +31,6 @@ from iris.runtime.device import Array, ArrayArgument, Device, Grid, Program, Rec
 from iris.runtime.recorder import RECORDER, refuse_while_recording
 from iris.targets import Target
 
-
 # A kernel whose threads would spill is planned again, for threads of half as many registers, then
 # of a quarter and so on.
 MOST_HALVES = 5
@@ -87,7 +86,8 @@ class GraphProgram:
             both = zip(program.kernels, program.equal, strict=True)
             crowded = [kernel for kernel, first in both if first.spills(target)]
             roomy = replace(target, thread_registers=target.thread_registers >> halves)
-            if any([kernel.cut(roomy) for kernel in crowded]):
+            cuts = [kernel.cut(roomy) for kernel in crowded]
+            if any(cuts):
                 program = GraphProgram(fused, constants)
         return program
 
