@@ -85,6 +85,8 @@ class GraphProgram:
         for halves in range(1, MOST_HALVES):
             both = zip(program.kernels, program.equal, strict=True)
             crowded = [kernel for kernel, first in both if first.spills(target)]
+            if not crowded:
+                break
             roomy = replace(target, thread_registers=target.thread_registers >> halves)
             cuts = [kernel.cut(roomy) for kernel in crowded]
             if any(cuts):
