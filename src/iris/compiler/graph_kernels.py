@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from iris.codegen.source import Source
 
 Lowered = TypeVar("Lowered")
+PRODUCTS = graph.Matmul | graph.Conv2d
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,10 +90,14 @@ class GraphKernel:
         return self._lowered[key]
 
     def spills(self, target: Target) -> bool:
-        """Whether a thread needs more registers than it has, whatever the tiles: those of few
-        values have room for a vector of each."""
-        values = sum(1 for _ in self.op.walk())
-        if self.keeps_schedule or values * VECTOR <= target.thread_registers:
+        """Whether a thread needs more registers than it has, whatever the tiles.
+
+        Those of few values have room for a vector of each, but for the operands of products, of
+        which a thread holds more.
+        """
+        ops = list(self.op.walk())
+        few = len(ops) * VECTOR <= target.thread_registers
+        if self.keeps_schedule or (few and not any(isinstance(op, PRODUCTS) for op in ops)):
             return False
         needs = needs_of(self.lowered(Level.METAL, target), target)
         return needs.registers > target.thread_registers
@@ -159,21 +164,22 @@ def with_smaller_tiles(
     target: Target,
     lower: Callable[[Module, Pipeline], Lowered],
 ) -> Lowered:
-    """Lower a kernel by its schedule, or by ones with smaller tiles if those do not fit, first of
-    all into registers.
+    """Lower a kernel by its schedule, or by one for threads of fewer registers, or by ones with
+    smaller tiles, if those do not fit, first of all into registers.
 
     If none fit, or they are too small for the kernel, raise the error of the first try.
     """
+    fewer = replace(target, thread_registers=target.thread_registers // 2)
+    others = [Schedule(fewer), *[Schedule(target, MAX_TILE_BYTES // part) for part in (4, 16)]]
     first: OutOfResources | None = None
     for chosen in dict.fromkeys((_without_spills(pipeline), pipeline)):
         try:
             return lower(module, chosen)
         except OutOfResources as error:
             first = error
-        for part in (4, 16):
+        for schedule in others:
             with suppress(OutOfResources, PipelineError):
-                smaller = _rescheduled(module, Schedule(target, MAX_TILE_BYTES // part))
-                return lower(smaller, chosen)
+                return lower(_rescheduled(module, schedule), chosen)
     assert first is not None
     raise first
 
