@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import combinations
@@ -132,7 +132,7 @@ class Fusion:
         self.max_arrays = max_arrays(target)
         self.candidates: dict[tuple[tuple[Value, ...], tuple[Value, ...]], Candidate | str] = {}
         # What is decided of equal kernels, such as those of equal layers, is decided once.
-        self.planned: dict[Hashable, _Planned] = {}
+        self.planned: dict[Hashable, _Planned | str] = {}
         self.refined: dict[Hashable, WrittenSchedule] = {}
         self.lowered: dict[Candidate, Lowered] = {}
         arguments = function.body.arguments
@@ -252,26 +252,34 @@ class Fusion:
             )
         order = sorted(ops, key=self.position.__getitem__)
         structure, numbers = _structure(outputs, read, order)
-        planned = self.planned.get(structure)
-        schedule: KernelSchedule | WrittenSchedule
-        if planned is None:
-            elements = ElementGraph.of(outputs, read)
-            schedule = cheapest_schedule(elements, MAX_TILE_BYTES, self.target)
-            aggregates = schedule.elements.aggregates
-            rounded = [numbers[r.value] for r, expr in aggregates.items() if expr.is_rounded]
-            cost = cost_of(schedule, self.target)
-            planned = _Planned(schedule.written, cost, tuple(dict.fromkeys(rounded)))
-            self.planned[structure] = planned
-        else:
-            schedule = planned.schedule
-        cost = planned.cost
+        schedule: KernelSchedule | WrittenSchedule | None = None
+        if structure not in self.planned:
+            try:
+                schedule = cheapest_schedule(
+                    ElementGraph.of(outputs, read), MAX_TILE_BYTES, self.target
+                )
+                self.planned[structure] = self._plan_of(schedule, numbers)
+            except CannotFuse as error:
+                self.planned[structure] = str(error)
+        planned = self.planned[structure]
+        if isinstance(planned, str):
+            raise CannotFuse(planned)
+        schedule = schedule or planned.schedule
+        values = list(numbers)
+        rounded_sums = tuple([values[n] for n in planned.rounded_sums])
+        return Candidate(
+            outputs, read, tuple(order), structure, schedule, planned.cost, rounded_sums
+        )
+
+    def _plan_of(self, schedule: KernelSchedule, numbers: Mapping[Value, int]) -> _Planned:
+        cost = cost_of(schedule, self.target)
         if cost.spilled:
             raise CannotFuse(
                 f"a thread would hold {cost.spilled} values of 32 bits more than fit its registers"
             )
-        values = list(numbers)
-        rounded_sums = tuple([values[n] for n in planned.rounded_sums])
-        return Candidate(outputs, read, tuple(order), structure, schedule, cost, rounded_sums)
+        aggregates = schedule.elements.aggregates
+        rounded = [numbers[r.value] for r, expr in aggregates.items() if expr.is_rounded]
+        return _Planned(schedule.written, cost, tuple(dict.fromkeys(rounded)))
 
     def _ops_between(
         self, outputs: Sequence[Value], inputs: Collection[Value]
