@@ -5,17 +5,21 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from iris.compiler.compilation import entry_of, level_of, optimize, target_of
 from iris.compiler.options import Options
+from iris.cost.resources import needs_of
 from iris.errors import OutOfResources, PipelineError
 from iris.ir import graph, to_text
 from iris.ir.control import Func, Return
 from iris.ir.core import Level, Module, Value
+from iris.ir.metal import VECTOR
+from iris.passes.graph.fuse import Fuse
 from iris.passes.graph.graph_to_tile import GraphToTile
 from iris.passes.graph.schedule import Schedule
+from iris.passes.graph.tiling.element_ref import CannotFuse
 from iris.passes.graph.tiling.tile_limits import MAX_TILE_BYTES
 from iris.passes.metal.check_resources import CheckResources
 from iris.passes.pipeline import Pipeline
@@ -26,6 +30,7 @@ if TYPE_CHECKING:
     from iris.codegen.source import Source
 
 Lowered = TypeVar("Lowered")
+PRODUCTS = graph.Matmul | graph.Conv2d
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +42,7 @@ class GraphKernel:
     inputs: tuple[Value, ...]
     module: Module  # a function of the inputs that has only this kernel
     keeps_schedule: bool  # even if that does not fit
+    _lowered: dict[tuple[Level, Target], Func] = field(default_factory=dict, repr=False)
 
     @property
     def name(self) -> str:
@@ -78,7 +84,45 @@ class GraphKernel:
 
     def lowered(self, level: Level, target: Target) -> Func:
         """The kernel as a function at a level."""
-        return entry_of(self.fitting(level, target, optimize))
+        key = level, target
+        if key not in self._lowered:
+            self._lowered[key] = entry_of(self.fitting(level, target, optimize))
+        return self._lowered[key]
+
+    def spills(self, target: Target) -> bool:
+        """Whether a thread needs more registers than it has, whatever the tiles.
+
+        Those of few values have room for a vector of each, but for the operands of products, of
+        which a thread holds more.
+        """
+        ops = list(self.op.walk())
+        few = len(ops) * VECTOR <= target.thread_registers
+        if self.keeps_schedule or (few and not any(isinstance(op, PRODUCTS) for op in ops)):
+            return False
+        needs = needs_of(self.lowered(Level.METAL, target), target)
+        return needs.registers > target.thread_registers
+
+    def cut(self, target: Target) -> bool:
+        """Put several kernels in its place, as `fuse` divides it for a target, if that can."""
+        parts = without_schedules(self.module)
+        try:
+            Fuse(target).run(parts)
+        except CannotFuse:
+            return False
+        Schedule(target).run(parts)
+        function = entry_of(parts)
+        launches = graph.launches_in(function.body)
+        if sum(len(launch.kernels) for launch in launches) <= len(self.op.kernels):
+            return False
+        inner = dict(zip(function.body.arguments, self.op.inputs, strict=True))
+        for op in function.body:
+            if not op.terminator:
+                self.op.insert_before(op.clone(inner))
+        for result, value in zip(self.outputs, function.body.end.operands, strict=True):
+            inner[value].name = result.name
+            result.replace_by(inner[value])
+        self.op.erase()
+        return True
 
     def fitting(
         self, level: Level, target: Target, lower: Callable[[Module, Pipeline], Lowered]
@@ -120,21 +164,22 @@ def with_smaller_tiles(
     target: Target,
     lower: Callable[[Module, Pipeline], Lowered],
 ) -> Lowered:
-    """Lower a kernel by its schedule, or by ones with smaller tiles if those do not fit, first of
-    all into registers.
+    """Lower a kernel by its schedule, or by one for threads of fewer registers, or by ones with
+    smaller tiles, if those do not fit, first of all into registers.
 
     If none fit, or they are too small for the kernel, raise the error of the first try.
     """
+    fewer = replace(target, thread_registers=target.thread_registers // 2)
+    others = [Schedule(fewer), *[Schedule(target, MAX_TILE_BYTES // part) for part in (4, 16)]]
     first: OutOfResources | None = None
     for chosen in dict.fromkeys((_without_spills(pipeline), pipeline)):
         try:
             return lower(module, chosen)
         except OutOfResources as error:
             first = error
-        for part in (4, 16):
+        for schedule in others:
             with suppress(OutOfResources, PipelineError):
-                smaller = _rescheduled(module, Schedule(target, MAX_TILE_BYTES // part))
-                return lower(smaller, chosen)
+                return lower(_rescheduled(module, schedule), chosen)
     assert first is not None
     raise first
 
@@ -147,11 +192,17 @@ def _without_spills(pipeline: Pipeline) -> Pipeline:
 
 def _rescheduled(module: Module, schedule: Schedule) -> Module:
     """A kernel with another schedule."""
+    copy = without_schedules(module)
+    schedule.run(copy)
+    return copy
+
+
+def without_schedules(module: Module) -> Module:
+    """A copy of a graph whose kernels have no schedules."""
     copy = module.clone()
     for op in entry_of(copy).walk():
         if isinstance(op, graph.Kernel):
             op.set_attribute("schedule", None)
-    schedule.run(copy)
     return copy
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from math import prod
 from typing import Any, NamedTuple
@@ -29,6 +30,10 @@ from iris.runtime.buffer import Buffer
 from iris.runtime.device import Array, ArrayArgument, Device, Grid, Program, RecordedLaunch
 from iris.runtime.recorder import RECORDER, refuse_while_recording
 from iris.targets import Target
+
+# A kernel whose threads would spill is planned again, for threads of half as many registers, then
+# of a quarter and so on.
+MOST_HALVES = 5
 
 
 class _Step(NamedTuple):
@@ -75,7 +80,18 @@ class GraphProgram:
         """A graph in kernels, for a target; if it has kernels with schedules, those stay."""
         if is_scheduled(entry_of(module)):
             return GraphProgram(module, constants, keep_schedules=True)
-        return GraphProgram(optimize(module, GRAPH_PIPELINE.on(target)), constants)
+        fused = optimize(module, GRAPH_PIPELINE.on(target))
+        program = GraphProgram(fused, constants)
+        for halves in range(1, MOST_HALVES):
+            both = zip(program.kernels, program.equal, strict=True)
+            crowded = [kernel for kernel, first in both if first.spills(target)]
+            if not crowded:
+                break
+            roomy = replace(target, thread_registers=target.thread_registers >> halves)
+            cuts = [kernel.cut(roomy) for kernel in crowded]
+            if any(cuts):
+                program = GraphProgram(fused, constants)
+        return program
 
     def run(
         self, device: Device, arguments: Sequence[Any], into: Buffer | None = None
@@ -145,7 +161,7 @@ class GraphProgram:
         level, target = level_of(device), target_of(device)
         for kernel in dict.fromkeys(self.equal):
             if not kernel.fitting(level, target, is_dumped):
-                kernel.lowered(level, target)
+                kernel.fitting(level, target, optimize)
 
     def _compile(self, device: Device) -> _CompiledGraph:
         kernels = list(dict.fromkeys(self.equal))

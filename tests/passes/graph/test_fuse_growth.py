@@ -64,3 +64,27 @@ def test_what_is_planned_grows_with_the_function(
         (_,) = iris.jit(function(n)).kernels(x, x.copy())
         counts.append(sum(planned))
     assert counts[1] < 2.3 * counts[0]
+
+
+def test_equal_kernels_are_planned_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    planned: list[tuple[int, ...]] = []
+    cheapest = fusion.cheapest_schedule
+
+    def counting(elements: ElementGraph, *options: Any) -> Any:
+        planned[-1] += (len(elements.exprs),)
+        return cheapest(elements, *options)
+
+    def equal_layers(n: int) -> Callable[..., Any]:
+        def function(x: Any, w: Any) -> Any:
+            for _ in range(n):
+                x = np.maximum(x @ w, 0)
+            return x
+
+        return function
+
+    monkeypatch.setattr(fusion, "cheapest_schedule", counting)
+    x = np.zeros((64, 64), np.float32)
+    for n in (5, 10):
+        planned.append(())
+        assert len(iris.jit(equal_layers(n)).kernels(x, x.copy())) == n
+    assert planned[0] == planned[1]

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import combinations
+from typing import NamedTuple
 
 from iris.ir import graph
+from iris.ir.axis_schedule import WrittenSchedule
 from iris.ir.control import Func
 from iris.ir.core import Op, Value
 from iris.ir.math import Elementwise, element_type
 from iris.passes.graph.tiling.choose_schedule import cheapest_schedule
 from iris.passes.graph.tiling.element_graph import ElementGraph
 from iris.passes.graph.tiling.element_ref import CannotFuse
-from iris.passes.graph.tiling.kernel_cost import cost_of
+from iris.passes.graph.tiling.kernel_cost import Cost, cost_of
 from iris.passes.graph.tiling.kernel_regions import Candidate
-from iris.passes.graph.tiling.kernel_schedule import SUM_ORDERS_DIFFER
+from iris.passes.graph.tiling.kernel_schedule import SUM_ORDERS_DIFFER, KernelSchedule
 from iris.passes.graph.tiling.materialization import (
     copies_before_scatter,
     live_ops,
@@ -36,6 +38,28 @@ from iris.targets import Target
 MANY = 32
 # The most ops of a kernel that is planned again for one value to be stored or not.
 MOST_OPS = 256
+
+
+class _Planned(NamedTuple):
+    """What is known of a kernel, and of all that are equal to it."""
+
+    schedule: WrittenSchedule
+    cost: Cost
+    rounded_sums: tuple[int, ...]  # by their numbers
+
+
+def _structure(
+    outputs: Sequence[Value], read: Sequence[Value], ops: Sequence[Op]
+) -> tuple[Hashable, dict[Value, int]]:
+    """What equal kernels have in common, in terms of the numbers of their values; and these."""
+    numbers = {value: n for n, value in enumerate(read)}
+    lines: list[Hashable] = [value.type for value in read]
+    for op in ops:
+        operands = tuple([numbers[v] for v in op.operands])
+        lines.append((type(op), operands, op.attributes, tuple([v.type for v in op.results])))
+        for result in op.results:
+            numbers[result] = len(numbers)
+    return (tuple(lines), tuple([numbers[v] for v in outputs])), numbers
 
 
 @dataclass(frozen=True)
@@ -107,6 +131,9 @@ class Fusion:
         self.target = target
         self.max_arrays = max_arrays(target)
         self.candidates: dict[tuple[tuple[Value, ...], tuple[Value, ...]], Candidate | str] = {}
+        # What is decided of equal kernels, such as those of equal layers, is decided once.
+        self.planned: dict[Hashable, _Planned | str] = {}
+        self.refined: dict[Hashable, WrittenSchedule] = {}
         self.lowered: dict[Candidate, Lowered] = {}
         arguments = function.body.arguments
         partial_concats = split_concats(function, self.max_arrays)
@@ -143,13 +170,21 @@ class Fusion:
         """Whether every kernel can be lowered; remember the reasons for those that cannot."""
         lowered = True
         for kernel in dict.fromkeys(self.kernels.values()):
-            kernel.schedule = refined(kernel.schedule, MAX_TILE_BYTES, self.target)
+            self._refine(kernel)
             try:
                 self._lowered(kernel)
             except CannotFuse as error:
                 self.candidates[kernel.outputs, kernel.inputs] = str(error)
                 lowered = False
         return lowered
+
+    def _refine(self, kernel: Candidate) -> None:
+        known = self.refined.get(kernel.structure)
+        if known is None:
+            kernel.reschedule(refined(kernel.schedule, MAX_TILE_BYTES, self.target))
+            self.refined[kernel.structure] = kernel.schedule.written
+        else:
+            kernel.reschedule(known)
 
     def _lowered(self, kernel: Candidate) -> Lowered:
         """A kernel with its tile program."""
@@ -216,23 +251,35 @@ class Fusion:
                 f"a kernel takes {self.max_arrays} arrays, not {len(read) + len(outputs)}"
             )
         order = sorted(ops, key=self.position.__getitem__)
-        schedule = cheapest_schedule(ElementGraph.of(outputs, read), MAX_TILE_BYTES, self.target)
+        structure, numbers = _structure(outputs, read, order)
+        schedule: KernelSchedule | WrittenSchedule | None = None
+        if structure not in self.planned:
+            try:
+                schedule = cheapest_schedule(
+                    ElementGraph.of(outputs, read), MAX_TILE_BYTES, self.target
+                )
+                self.planned[structure] = self._plan_of(schedule, numbers)
+            except CannotFuse as error:
+                self.planned[structure] = str(error)
+        planned = self.planned[structure]
+        if isinstance(planned, str):
+            raise CannotFuse(planned)
+        schedule = schedule or planned.schedule
+        values = list(numbers)
+        rounded_sums = tuple([values[n] for n in planned.rounded_sums])
+        return Candidate(
+            outputs, read, tuple(order), structure, schedule, planned.cost, rounded_sums
+        )
+
+    def _plan_of(self, schedule: KernelSchedule, numbers: Mapping[Value, int]) -> _Planned:
         cost = cost_of(schedule, self.target)
         if cost.spilled:
             raise CannotFuse(
                 f"a thread would hold {cost.spilled} values of 32 bits more than fit its registers"
             )
-        rounded_sums = [
-            r.value for r, expr in schedule.elements.aggregates.items() if expr.is_rounded
-        ]
-        return Candidate(
-            outputs,
-            read,
-            tuple(order),
-            schedule,
-            cost,
-            tuple(dict.fromkeys(rounded_sums)),
-        )
+        aggregates = schedule.elements.aggregates
+        rounded = [numbers[r.value] for r, expr in aggregates.items() if expr.is_rounded]
+        return _Planned(schedule.written, cost, tuple(dict.fromkeys(rounded)))
 
     def _ops_between(
         self, outputs: Sequence[Value], inputs: Collection[Value]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from iris.errors import PipelineError
 from iris.ir import graph
+from iris.ir.axis_schedule import WrittenSchedule
 from iris.ir.builder import Builder
 from iris.ir.control import Func, Yield
 from iris.ir.core import Op, Value
+from iris.passes.graph.tiling.element_graph import ElementGraph
 from iris.passes.graph.tiling.kernel_cost import Cost
 from iris.passes.graph.tiling.kernel_schedule import KernelSchedule
 
@@ -21,9 +23,21 @@ class Candidate:
     outputs: tuple[Value, ...]
     inputs: tuple[Value, ...]
     ops: tuple[Op, ...]
-    schedule: KernelSchedule
+    structure: Hashable  # equal kernels have equal ones
+    _schedule: KernelSchedule | WrittenSchedule  # read when it is needed
     cost: Cost
     rounded_sums: tuple[Value, ...]  # whose value depends on the order
+
+    @property
+    def schedule(self) -> KernelSchedule:
+        if isinstance(self._schedule, WrittenSchedule):
+            elements = ElementGraph.of(self.outputs, self.inputs)
+            self._schedule = KernelSchedule.read(elements, self._schedule)
+        return self._schedule
+
+    def reschedule(self, schedule: KernelSchedule | WrittenSchedule) -> None:
+        """Give it another schedule."""
+        self._schedule = schedule
 
 
 def write_kernels(function: Func, launches: Iterable[Sequence[Candidate]]) -> None:

@@ -80,7 +80,7 @@ class SideBySide:
     def schedule(self) -> None:
         """Write into the schedules how many simdgroups run the programs, of all as many."""
         for kernel in self.kernels:
-            kernel.schedule = kernel.schedule.with_blocks({}, self.needs.simdgroups)
+            kernel.reschedule(kernel.schedule.with_blocks({}, self.needs.simdgroups))
 
     @property
     def kernels(self) -> list[Candidate]:
