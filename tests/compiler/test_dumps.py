@@ -17,7 +17,6 @@ import pytest
 
 import iris
 from iris.compiler import dumps
-from iris.compiler.compilation import METAL_PIPELINE
 from iris.compiler.dumps import Dump
 from iris.errors import FileError, PassError
 from iris.ir import parse, to_text
@@ -88,24 +87,6 @@ def test_dumps_of_everything_and_of_some_levels(tmp_path: Path) -> None:
     assert files_of(folder) == ["00-input.iris", "02-cse.iris"], "older files would mislead"
     run(parse(TEXT), "cse", [Dump(tmp_path / "other", levels=["metal"])])
     assert files_of(folder_of(tmp_path / "other")) == ["00-input.iris"], "the input is always kept"
-
-
-def test_passes_that_change_nothing_are_not_printed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    printed = []
-
-    def count(module: Any, **options: Any) -> str:
-        printed.append(to_text(module, **options))
-        return printed[-1]
-
-    monkeypatch.setattr(dumps, "to_text", count)
-    traced = scale.lower(np.ones(64, np.float32), 64, BLOCK=32, grid=2).traced
-    run(traced, METAL_PIPELINE, [Dump(tmp_path)])
-    folder = folder_of(tmp_path)
-    texts = [(folder / file).read_text().split("\n", 2)[2] for file in files_of(folder)]
-    assert printed == texts
-    assert len(texts) < len(manifest_of(folder)["stages"]) / 2
 
 
 def test_nothing_is_kept_if_nothing_is_recorded(

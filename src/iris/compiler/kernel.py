@@ -13,7 +13,15 @@ from typing import Any, ClassVar
 from iris import knobs
 from iris.compiler.arguments import Call, call, check_written, place
 from iris.compiler.check import check_stages
-from iris.compiler.compilation import Compilation, Options, entry_of, level_of, optimize, target_of
+from iris.compiler.compilation import (
+    Compilation,
+    Emitter,
+    Options,
+    entry_of,
+    level_of,
+    optimize,
+    target_of,
+)
 from iris.compiler.compile_times import compiling
 from iris.compiler.dumps import is_dumped
 from iris.compiler.grids import GridLike, as_grid
@@ -74,14 +82,17 @@ class Compiled:
     specs: tuple[Any, ...]  # the facts: as long as it is kept, no other object has the id of one
 
     @classmethod
-    def of(cls, entry: Func, traced: Module, device: Device, specs: tuple[Any, ...]) -> Compiled:
+    def of(
+        cls,
+        entry: Func,
+        traced: Module,
+        device: Device,
+        specs: tuple[Any, ...],
+        emitter: Emitter | None = None,
+    ) -> Compiled:
         """Compiled for a device, of the last IR before it and of the first."""
         written = {v.name or "" for v in writes(effects_within(entry)) if isinstance(v, Value)}
-        source = None
-        if not isinstance(device.accepts, Level):
-            from iris.codegen.emitter import emit  # opened when first used
-
-            source = emit(entry, device.accepts)
+        source = (emitter or Emitter(device)).source(entry)
         asked = [op for op in entry_of(traced).walk() if isinstance(op, (Extent, metal.Extent))]
         extents = frozenset([(op.base.name or "", op.axis) for op in asked])
         program = device.compile(entry, source)
@@ -301,8 +312,9 @@ class Kernel(Decorated):
     def _compile(self, given: Call, options: Options, device: Device) -> Compiled:
         traced = self.traced(given, options)
         pipeline = options.pipeline(level_of(device), target_of(device))
-        entry = entry_of(optimize(traced, pipeline))
-        return Compiled.of(entry, traced, device, tuple(given.specs.values()))
+        emitter = Emitter(device)
+        entry = entry_of(optimize(traced, pipeline, emitter.text))
+        return Compiled.of(entry, traced, device, tuple(given.specs.values()), emitter)
 
 
 def start(
