@@ -79,9 +79,7 @@ def kernels() -> dict[str, Callable[[], object]]:
         "mlp": lambda: mlp.mlp(x, layers, device=device),
         "softmax": launch(softmax.softmax, x, out, 64, BLOCK=64),
         "transpose": launch(transpose.transpose, x, out, 64, 64, BLOCK=32),
-        "vector_add": launch(
-            vector_add.vector_add, row, bias, np.ones(64, np.float32), 64, BLOCK=64
-        ),
+        "vector_add": launch(vector_add.vector_add, row, bias, apart, 64, BLOCK=64),
     }
 
 
