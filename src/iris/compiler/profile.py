@@ -35,6 +35,7 @@ class Ran:
     occupancy: int  # simdgroups that a core of the target holds at once
     predicted: float  # seconds
     stream: int = 0
+    is_counted: bool = True  # whether anybody knows what it did
 
     @property
     def seconds(self) -> float:
@@ -42,6 +43,12 @@ class Ran:
 
     def event(self, device: str, start: float) -> dict[str, Any]:
         """As a trace has it, which starts at a time of the device's clock."""
+        work = {
+            "bytes": self.bytes,
+            "flops": self.flops,
+            "occupancy": self.occupancy,
+            "predicted ms": self.predicted * 1e3,
+        }
         return {
             "name": self.kernel,
             "ph": "X",
@@ -49,13 +56,7 @@ class Ran:
             "dur": self.seconds * 1e6,
             "pid": device,
             "tid": f"stream {self.stream}",
-            "args": {
-                "grid": list(self.grid),
-                "bytes": self.bytes,
-                "flops": self.flops,
-                "occupancy": self.occupancy,
-                "predicted ms": self.predicted * 1e3,
-            },
+            "args": {"grid": list(self.grid), **(work if self.is_counted else {})},
         }
 
 
@@ -78,6 +79,7 @@ class Totals:
         self.flops += ran.flops
         self.occupancy = max(self.occupancy, ran.occupancy)
         self.predicted += ran.predicted
+        self.is_counted &= ran.is_counted
 
     def figures(self) -> tuple[str, ...]:
         """What a table shows of them; see `FIGURES`."""
@@ -181,14 +183,16 @@ class Works:
     def ran(
         self,
         target: Target,
-        entry: Func,
+        entry: Func | str,
         grid: tuple[int, int, int],
         values: Sequence[Any],
         start: float,
         end: float,
         stream: int,
     ) -> Ran:
-        """A launch with what it did."""
+        """A launch with what it did; nobody knows that of a kernel that is only a name."""
+        if isinstance(entry, str):
+            return Ran(entry, grid, start, end, 0, 0, 0, 0.0, stream, is_counted=False)
         names = [parameter.name or "" for parameter in entry.body.arguments]
         sizes = Sizes.of(grid, dict(zip(names, values, strict=True)))
         key = entry, repr(sizes)

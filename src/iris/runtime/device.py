@@ -75,12 +75,16 @@ class Lent(NamedTuple):
 class Timing:
     """A launch, and when it ran, in seconds of the device's clock."""
 
-    entry: Func
+    entry: Func | str  # the name of a kernel that came as text
     grid: Grid
     arguments: tuple[Any, ...]
     start: float
     end: float
     stream: int = 0  # its number
+
+    @property
+    def name(self) -> str:
+        return self.entry if isinstance(self.entry, str) else self.entry.symbol
 
 
 class Usage(NamedTuple):

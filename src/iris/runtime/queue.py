@@ -81,6 +81,9 @@ class Work(Protocol):
     def waits(self) -> frozenset[Callable[[], object]]:
         """For work of other libraries on them."""
 
+    def timing(self, start: float, end: float, stream: int) -> Timing | None:
+        """What to tell of it, if it is one launch."""
+
     def encode(self, send: Messages, batch: Batch) -> None:
         """Tell the encoder of a batch."""
 
@@ -108,6 +111,9 @@ class Launch(NamedTuple):
     @property
     def pipelines(self) -> tuple[CompiledKernel, ...]:
         return (self.pipeline,)
+
+    def timing(self, start: float, end: float, stream: int) -> Timing:
+        return Timing(self.pipeline.entry, self.grid, self.arguments, start, end, stream)
 
     def encode(self, send: Messages, batch: Batch) -> None:
         encoder, pipeline = batch.encoder, self.pipeline
@@ -146,6 +152,9 @@ class Commands(NamedTuple):
     @property
     def dispatches(self) -> int:
         return len(self.launches)
+
+    def timing(self, start: float, end: float, stream: int) -> None:
+        return None
 
     def encode(self, send: Messages, batch: Batch) -> None:
         encoder = batch.encoder
@@ -389,14 +398,15 @@ class Stream:
 
     def _retire(self, batch: Batch) -> None:
         """Take down what a batch that is done has to say."""
-        streams = self._streams
-        if batch.failure is None and streams.messages.status(batch.buffer) != COMPLETED:
+        streams, messages = self._streams, self._streams.messages
+        if batch.failure is None and messages.status(batch.buffer) != COMPLETED:
             batch.failure = streams.failed(self._error(batch))
         is_new = batch.retired < len(batch.launches)
         if batch.failure is None and is_new and streams.tell is not None:
-            first = batch.launches[0]
-            if isinstance(first, Launch):  # what else there is, nobody knows the work of
-                streams.tell(self._timing(batch, first))
+            times = messages.start_time(batch.buffer), messages.end_time(batch.buffer)
+            timing = batch.launches[0].timing(*times, self.number)
+            if timing is not None:
+                streams.tell(timing)
         if batch.failure is None and not streams.has_failed and not batch.has_reports:
             batch.retired = len(batch.launches)
         while batch.retired < len(batch.launches):
@@ -436,12 +446,6 @@ class Stream:
             self._sent.popleft()
         if not self._sent and self._open is None:
             self._streams.busy.pop(self, None)
-
-    def _timing(self, batch: Batch, launch: Launch) -> Timing:
-        """Of the only launch of a batch."""
-        messages = self._streams.messages
-        start, end = messages.start_time(batch.buffer), messages.end_time(batch.buffer)
-        return Timing(launch.pipeline.entry, launch.grid, launch.arguments, start, end, self.number)
 
     def _error(self, batch: Batch) -> DeviceError:
         streams = self._streams
