@@ -48,9 +48,12 @@ class Hints:
 
     def add(self, name: str, *, parameter: bool = False) -> None:
         """Take note of a name; a parameter is called by its whole name by who launches it."""
+        self._first.setdefault(_unnumbered(name) if parameter else name, name)
+
+    def stem(self, name: str) -> str:
+        """What a number is added to, for one more value of a hint that is taken."""
         stem = _unnumbered(name)
-        if parameter or name == stem:
-            self._first.setdefault(stem, name)
+        return stem if self._first.get(stem) == name else name
 
     def of(self, name: str, usual: str | None) -> str | None:
         """The hint; none if it says no more than what a result without a name is usually called."""
@@ -117,7 +120,8 @@ class Printer:
             self.unnamed += 1
             return text
         if name in self.taken:
-            name = self._numbered(_unnumbered(name) + "_")
+            stem = self.hints.stem(name) if hint else _unnumbered(name)
+            name = self._numbered(f"{stem}_")
         self.taken.add(name)
         self.hints.add(name, parameter=parameter)
         text = self.names[value] = "%" + name
