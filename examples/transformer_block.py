@@ -1,20 +1,18 @@
 """A transformer's block in NumPy: norm, causal attention of several heads, norm, a perceptron.
 
-What six kernels make of it, as printed below:
+What five kernels make of it, as printed below:
 
 - the first norm and the product that makes queries, keys and values: the norm of a row goes with
   the rows of the product that need it;
-- the scores, of the places that a query may see. Taking queries, keys and values apart, and their
-  heads, is no work: the product reads them where they are;
-- their softmax and what it finds among the values. A row of scores is a row of the left matrix,
-  and is normalised there;
+- the scores of the places that a query may see, their softmax and what it finds among the values.
+  Taking queries, keys and values apart, and their heads, is no work: the products read them where
+  they are. The scores of a block of queries stay in registers;
 - the product over all heads, which reads them next to each other, and the sum with what came in;
 - the second norm, the first product of the perceptron, and GELU;
 - the second product, and the sum with what was there before the norm.
 
 What keeps them apart is always the same: a product needs each row of its left matrix for every
-block of columns, so that a product which is made there would be made again and again. The scores
-are written to memory for that reason; the softmax of them is not.
+block of columns, so that a product which is made there would be made again and again.
 
 python examples/transformer_block.py
 """

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from every_level import EveryLevel
+from iris import knobs
 from on_metal import OnMetal
+from shown_stores import remaking_arrays
 from support import ARRAY_EXAMPLES, EXAMPLES, load
 
 DEVICES = [
@@ -20,4 +22,7 @@ OF_KERNELS = [example for example in EXAMPLES if example not in ARRAY_EXAMPLES]
 @pytest.mark.parametrize("device", DEVICES, indirect=True)
 @pytest.mark.parametrize("example", OF_KERNELS, ids=lambda path: path.stem)
 def test_the_levels_agree(example: Path, device: None) -> None:
-    load(example).main()
+    with remaking_arrays() as remade:  # of the interpreters
+        load(example).main()
+    shows = knobs.device() == EveryLevel.name and example.stem != "first_ir"  # which runs passes
+    assert remade.count > 10 or not shows

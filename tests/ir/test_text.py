@@ -45,6 +45,21 @@ def locations(module: Module) -> list[Location | None]:
     return [op.location for op in module.walk()]
 
 
+def test_hints_that_end_in_a_number_come_back() -> None:
+    """Also where several values share one, and where what it seems to number is gone."""
+    function = Func("f", Level.TILE)
+    b = Builder(function.body)
+    hints = ["x_1", "x_1", "x_2", "x_1_1", "y", "y_2"]
+    for hint in hints:
+        b.insert(math.Constant.of_bits(0, f32)).result.name = hint
+    b.insert(Return([]))
+    again = parse(to_text(Module([function])))
+    found = [op.result.name for op in find(again, math.Constant)]
+    # More than one x_1, and more than one y: that is what the text can say.
+    assert found == ["x_1", "x_1", "x_2", "x_1", "y", "y"]
+    assert to_text(again) == to_text(Module([function]))
+
+
 def find(module: Module, cls: type[Op]) -> list[Any]:
     return [op for op in module.walk() if type(op) is cls]
 

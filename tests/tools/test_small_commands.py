@@ -258,3 +258,23 @@ def test_what_is_coloured() -> None:
     assert [w for w in words if w[0] == "35"] == [("35", "void"), ("35", "float2")]
     assert ("33", "[[buffer(0)]]") in words
     assert ("90", "// a") in words
+
+
+def test_a_terminal_shows_which_words_differ(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not the numbers of values, which differ, too."""
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stdout", terminal)
+    one, other = tmp_path / "a.iris", tmp_path / "b.iris"
+    head, end = "func tile @f(%x: f32, %y: f32) {\n", "  return\n}\n"
+    one.write_text(f"{head}  %0: f32 = neg %x\n  %1: f32 = add %0, %x\n{end}")
+    other.write_text(
+        f"{head}  %0: f32 = mul %y, %y\n  %1: f32 = neg %x\n  %2: f32 = sub %1, %y\n{end}"
+    )
+    assert main(["diff", str(one), str(other)]) == 1
+    lines = terminal.getvalue().splitlines()
+    changed = [re.findall(r"\x1b\[7m(.*?)\x1b\[27m", line) for line in lines]
+    assert [words for words in changed if words] == [["add", "%x"], ["sub", "%y"]]

@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 import io
-import itertools
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
-from iris.interp import tile as interpreter
 from iris.interp.observer import Observer
-from iris.ir import Level, metal, tile
-from iris.ir.control import Func
-from iris.ir.core import Op, Value
+from iris.ir import Level, tile
+from iris.ir.core import Op
 from iris.ir.effects import asks_others
-from iris.ir.kinds import AtomicKind
-from iris.ir.metal import SIMDGROUP_WIDTH, count_of
 from iris.tools import step_recorder
 from iris.tools.cli import main
 from iris.tools.replay import Program
 from iris.tools.run import for_level
 from races import RACE, TILE_RACE
-from support import EXAMPLES, ROOT, load
+from shown_stores import Stores, ThreadStores, remaking_arrays
+from support import ARRAY_EXAMPLES, EXAMPLES, ROOT, load
+
+OF_KERNELS = [example for example in EXAMPLES if example not in ARRAY_EXAMPLES]
 
 LOOP = """\
 # grid: 2, 2, 1
@@ -261,81 +258,6 @@ def test_a_recorded_run_that_fails(steps: Steps, tmp_path: Path) -> None:
 # What an observer is told is what the interpreter computes.
 
 
-UPDATES = {AtomicKind.ADD: np.add, AtomicKind.MAX: np.fmax, AtomicKind.MIN: np.fmin}
-
-
-class Stores(Observer):
-    """Makes the arrays anew of what is stored, program by program."""
-
-    def __init__(self, arrays: dict[Value, npt.NDArray[Any]], programs: int):
-        self.arrays = arrays
-        self.programs = programs
-        self.count = 0
-
-    def before(self, frame: Any, op: Op) -> None:
-        if not isinstance(op, tile.Store | tile.StoreTile | tile.Atomic):
-            return
-        for program in range(self.programs):
-            if not frame.runs(program, 0):
-                continue
-
-            def part(value: Any, program: int = program) -> Any:
-                return frame.part(value, frame[value], program, 0)
-
-            if isinstance(op, tile.Store | tile.Atomic):
-                at, inside = part(op.offset), True if op.mask is None else part(op.mask)
-            else:
-                at, inside = self.block(op, part)
-            at, x = np.broadcast_arrays(at, part(op.value), subok=True)
-            inside = np.broadcast_to(inside, at.shape) & ~np.ma.getmaskarray(x)
-            array = self.arrays[op.base].reshape(-1)
-            if isinstance(op, tile.Atomic):
-                update = UPDATES[op.kind]
-                update.at(array, np.asarray(at[inside]), np.asarray(x[inside]))
-            else:
-                array[at[inside]] = x[inside]
-            self.count += np.count_nonzero(inside)
-
-    def block(self, op: tile.StoreTile, part: Callable[[Any], Any]) -> tuple[Any, Any]:
-        """Where the elements of a block go, and which of them are there."""
-        at, inside = np.int64(0), np.bool_(True)
-        for axis, along in enumerate(np.indices(part(op.value).shape)):
-            index = int(part(op.offsets[axis])) + along
-            at = at + index * int(part(op.strides[axis]))
-            inside = inside & (index >= 0) & (index < int(part(op.bounds[axis])))
-        return at, inside if op.limit is None else inside & (at < int(part(op.limit)))
-
-
-class ThreadStores(Stores):
-    """The same of Metal IR, thread by thread."""
-
-    def before(self, frame: Any, op: Op) -> None:
-        if not isinstance(op, metal.Store) or op.base not in self.arrays:
-            return
-        threads = op_function(op).simdgroups * SIMDGROUP_WIDTH
-        for program, thread in itertools.product(range(self.programs), range(threads)):
-            if not frame.runs(program, thread):
-                continue
-            mask, at, x = (
-                True if v is None else frame.part(v, frame[v], program, thread)
-                for v in (op.mask, op.offset, op.value)
-            )
-            # All iterations of a `metal.foreach` store at once.
-            neighbours = np.arange(count_of(op.value.type))
-            at = np.asarray(at).reshape(-1, 1) + neighbours
-            inside = np.broadcast_to(np.asarray(mask).reshape(-1, 1), at.shape)
-            x = np.broadcast_to(np.asarray(x).reshape(-1, neighbours.size), at.shape)
-            self.arrays[op.base].reshape(-1)[at[inside]] = x[inside]
-            self.count += np.count_nonzero(inside)
-
-
-def op_function(op: Op) -> Func:
-    while not isinstance(op, Func):
-        assert op.parent_op is not None
-        op = op.parent_op
-    return op
-
-
 def launches() -> list[Path]:
     """Programs whose arrays all change by plain stores, and are apart."""
     found = []
@@ -374,31 +296,14 @@ def test_stores_are_those_of_the_interpreter(level: Level) -> None:
     assert count > 1000
 
 
-def test_every_store_of_every_example_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Arrays made anew of what is shown are those of the interpreter, for each kernel once."""
-    run, seen, counts = interpreter.run, set(), {}
-
-    def shown(entry: Func, grid: tuple[int, ...], arguments: Sequence[Any], **options: Any) -> Any:
-        if entry in seen:
-            return run(entry, grid, arguments, **options)
-        seen.add(entry)
-        named = zip(entry.body.arguments, arguments, strict=True)
-        arrays = {v: x for v, x in named if isinstance(x, np.ndarray)}
-        remade = {v: x.copy() for v, x in arrays.items()}
-        stores = Stores(remade, int(np.prod(grid)))
-        found = run(entry, grid, arguments, **options, observer=stores)
-        for v, array in arrays.items():
-            np.testing.assert_array_equal(array, remade[v], f"{entry.symbol}: {v.name}")
-        counts[example] = counts.get(example, 0) + stores.count
-        return found
-
+@pytest.mark.parametrize("example", OF_KERNELS, ids=lambda path: path.stem)
+def test_every_store_of_an_example_is_shown(example: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In Tile IR; tests that run the examples at other levels look on, too."""
     monkeypatch.setenv("IRIS_DEVICE", "interp")
-    monkeypatch.setattr(interpreter, "run", shown)
-    for example in EXAMPLES:
+    with remaking_arrays() as remade:
         load(example).main()
     # One runs no kernel, but passes.
-    assert {path.stem for path in EXAMPLES} - {path.stem for path in counts} == {"first_ir"}
-    assert min(counts.values()) > 10 and sum(counts.values()) > 100_000, counts
+    assert remade.count > 10 or example.stem == "first_ir"
 
 
 class Counts(Observer):

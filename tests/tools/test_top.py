@@ -117,6 +117,40 @@ def test_kernels_of_ops_that_only_the_script_knows_are_not_counted(tmp_path: Pat
     assert second == first
 
 
+LIBRARY = """\
+import numpy as np
+import iris
+
+library = iris.metal.library('''
+kernel void twice(device float* x [[buffer(0)]], uint i [[thread_position_in_grid]]) {
+    x[i] = 2 * x[i];
+}
+''', device="softmetal")
+x = np.ones(96, np.float32)
+library.twice(x, threads=96, threadgroup=64)
+library.twice[3, 32](x)
+assert (x == 4).all()
+"""
+
+
+@pytest.mark.softmetal
+def test_kernels_that_are_metal_text_are_timed(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    script, trace = tmp_path / "script.py", tmp_path / "run.json"
+    script.write_text(LIBRARY)
+    assert main(["top", "--record", str(trace), str(script)]) == 0
+    said = capfd.readouterr().err
+    launches, total, *rest = figures(said)["twice"]
+    assert launches == "2" and float(total) > 0 and rest[1:] == [*"??????"]
+    assert "twice is not counted: it came as Metal text" in said
+    spans = [e for e in json.loads(trace.read_text())["traceEvents"] if e["ph"] == "X"]
+    assert [(e["name"], e["args"]) for e in spans] == [
+        ("twice", {"grid": [2, 1, 1]}),
+        ("twice", {"grid": [3, 1, 1]}),
+    ]
+
+
 def test_ctrl_c_is_for_the_script(script: Path) -> None:
     command = [sys.executable, "-m", "iris.tools.cli", "top", str(script), "wait"]
     process = subprocess.Popen(

@@ -14,11 +14,15 @@ from iris.compiler.array_compilation import ArrayCompilation
 from iris.compiler.compilation import Compilation, entry_of
 from iris.cost.resources import needs_of
 from iris.errors import FileError
+from iris.ir import parse
 from iris.ir.core import Location
 from iris.ir.types import Tile
 from iris.targets import find
+from iris.viewer.listing import listing
+from iris.viewer.machine import barriers
 from iris.viewer.page import page, write_page
 from iris.viewer.sources import Sources
+from races import RACE
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +66,20 @@ def test_each_barrier_says_which_accesses_it_orders(
             ops = {("store" in lines[n], "load" in lines[n]) for n in pair}
             assert ops == {(True, False), (False, True)}
             assert any(all(f"{name}," in lines[n] for n in pair) for name in ("%44", "%v"))
+
+
+def test_a_barrier_of_a_program_may_stand_anywhere_between_the_accesses() -> None:
+    """One that a user wrote need not stand before an access."""
+    store, c63 = '%one at "race.py":3\n', "  %c63"
+    text = RACE.replace(store + c63, f"{store}  metal.barrier threadgroup\n{c63}")
+    again = text.replace("  return", "  metal.barrier threadgroup\n  return")
+    module = parse(again)
+    lines = listing(module)
+    needed, idle = barriers(entry_of(module), lines)
+    ((first, second),) = needed["pairs"]
+    assert first < needed["line"] < second
+    assert "metal.store %s" in lines.lines[first] and "metal.load %s" in lines.lines[second]
+    assert idle["pairs"] == []
 
 
 def test_a_layout_says_who_holds_each_element(attention: Compilation, part: dict[str, Any]) -> None:

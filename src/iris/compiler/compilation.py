@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from iris.codegen.language import Language
+    from iris.codegen.source import Source
     from iris.cost.estimate import Estimate
     from iris.cost.sample import Sizes
     from iris.frontend.specs import Spec
@@ -49,7 +50,16 @@ def level_of(device: Device) -> Level:
     return device.accepts if isinstance(device.accepts, Level) else Level.METAL
 
 
-def optimize(traced: Module, pipeline: Pipeline) -> Module:
+def text_of(kernel: Func) -> str:
+    """The text of a kernel in Metal IR, in the Metal Shading Language."""
+    from iris.codegen.emitter import emit  # opened when first used
+
+    return emit(kernel).text
+
+
+def optimize(
+    traced: Module, pipeline: Pipeline, text_of: Callable[[Func], str] = text_of
+) -> Module:
     """Run a pipeline, watched by what the environment asks for."""
     watching: list[Instrument] = [Check(verify)] if knobs.check() else []
     stays_tile = entry_of(traced).function_level is Level.TILE and not any(
@@ -58,11 +68,29 @@ def optimize(traced: Module, pipeline: Pipeline) -> Module:
     return run(traced, pipeline, [*watching, *dumps(None if stays_tile else text_of)])
 
 
-def text_of(kernel: Func) -> str:
-    """The text of a kernel in Metal IR, in the Metal Shading Language."""
-    from iris.codegen.emitter import emit  # opened when first used
+class Emitter:
+    """Emits the text of a kernel once, for all who want it: a dump, and a device."""
 
-    return emit(kernel).text
+    def __init__(self, device: Device):
+        self.accepts = device.accepts
+        self._emitted: dict[Func, Source] = {}
+
+    def text(self, kernel: Func) -> str:
+        """The text of a kernel in Metal IR, in the Metal Shading Language."""
+        from iris.codegen.languages.msl import MSL  # opened when first used
+
+        source = self.source(kernel) if self.accepts is MSL else None
+        return text_of(kernel) if source is None else source.text
+
+    def source(self, kernel: Func) -> Source | None:
+        """The text that the device accepts, if it accepts any."""
+        if isinstance(self.accepts, Level):
+            return None
+        if kernel not in self._emitted:
+            from iris.codegen.emitter import emit  # opened when first used
+
+            self._emitted[kernel] = emit(kernel, self.accepts)
+        return self._emitted[kernel]
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,8 @@ from iris import knobs
 from iris.errors import FileError
 from iris.ir.control import Func
 from iris.ir.core import Level, Module
-from iris.ir.text.printer import text_state, to_text
+from iris.ir.text.printer import to_text
+from iris.ir.text.reprinter import Reprinter
 from iris.passes.manager import Instrument, replay_command
 from iris.passes.pipeline import Pass, Pipeline, TargetPass
 from iris.version import __version__
@@ -75,13 +76,14 @@ class Dump(Instrument):
         self.pipeline = pipeline
         self.passes = [str(done) for done in pipeline]
         self.verb = self._verb(pipeline)
-        self.state = text_state(module)
-        self.text = to_text(module, locations=True)
+        self.printer = Reprinter()
+        self.text = self.printer.text(module)
         self.folder = _folder(self.root, module, pipeline, self.text)
         own = f"unfinished-{os.urandom(4).hex()}"
         self.unfinished = self.folder.with_name(f"{self.folder.name}-{own}")
         try:
             self.unfinished.mkdir(parents=True)
+            self.opened = os.open(self.unfinished, os.O_RDONLY)  # until the dump has its place
         except OSError as error:
             raise self._cannot_write(error) from None
         self.stages: list[dict[str, object]] = []
@@ -90,9 +92,7 @@ class Dump(Instrument):
     def after(
         self, position: int, done: Pass, module: Module, seconds: float, counts: Mapping[str, int]
     ) -> None:
-        before, state = self.text, text_state(module)
-        if state != self.state:  # most passes change nothing, and there is nothing to print
-            self.text, self.state = to_text(module, locations=True), state
+        before, self.text = self.text, self.printer.text(module)
         self._add(done.name, module, self.text != before, seconds, counts)
 
     def end(self, module: Module, failure: str | None) -> None:
@@ -106,9 +106,14 @@ class Dump(Instrument):
                 "function": None if function is None else function.symbol,
                 "pipeline": str(self.pipeline),
                 "failure": failure,
-                "stages": self.stages,
             }
-            self._write(MANIFEST, json.dumps(manifest, indent=1))
+            head = json.dumps(manifest, indent=1).removesuffix("\n}")
+            # A line each: with an indent, the encoder is ten times as slow.
+            stages = ",\n  ".join(map(json.dumps, self.stages))
+            try:
+                self._write(MANIFEST, f'{head},\n "stages": [\n  {stages}\n ]\n}}\n')
+            finally:
+                os.close(self.opened)
             self._publish()
 
     def _add(
@@ -130,7 +135,7 @@ class Dump(Instrument):
         )
         if file is not None:
             rest = ",".join(self.passes[number:])
-            command = replay_command(rest, self.folder / file, self.verb)
+            command = replay_command(rest, f"{self.folder}/{file}", self.verb)
             after = f"after pass {number} of {len(self.passes)}, {name}"
             where = after if number else "the input"
             how = "" if changed else ", which changed nothing"
@@ -143,8 +148,11 @@ class Dump(Instrument):
         return verb if target is None else f"{verb} --target {target.name}"
 
     def _write(self, file: str, text: str) -> None:
+        # Relative to the open folder, which spares the system its way there.
         try:
-            (self.unfinished / file).write_text(text, encoding="utf-8")
+            to = os.open(file, os.O_WRONLY | os.O_CREAT, 0o666, dir_fd=self.opened)
+            with open(to, "wb", buffering=0) as written:
+                written.write(text.encode())
         except OSError as error:
             raise self._cannot_write(error) from None
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from iris.compiler.compilation import entry_of, level_of, optimize, target_of
+from iris.compiler.compilation import Emitter, entry_of, level_of, optimize, target_of
 from iris.compiler.options import Options
 from iris.cost.resources import needs_of
 from iris.errors import OutOfResources, PipelineError
@@ -135,12 +136,10 @@ class GraphKernel:
 
     def emitted(self, device: Device) -> tuple[Func, Source | None]:
         """What a device compiles: the kernel, and its text where the device accepts that."""
-        entry = self.lowered(level_of(device), target_of(device))
-        if isinstance(device.accepts, Level):
-            return entry, None
-        from iris.codegen.emitter import emit  # opened when first used
-
-        return entry, emit(entry, device.accepts)
+        emitter = Emitter(device)
+        lower = functools.partial(optimize, text_of=emitter.text)
+        entry = entry_of(self.fitting(level_of(device), target_of(device), lower))
+        return entry, emitter.source(entry)
 
 
 def compile_all(kernels: Sequence[GraphKernel], device: Device) -> list[tuple[Program, Grid]]:

@@ -35,7 +35,7 @@ from iris.runtime.recorder import RECORDER
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from iris.compiler.compilation import Compilation
+    from iris.compiler.compilation import Compilation, Emitter
     from iris.compiler.trial import Trial
     from iris.passes.pipeline import Pipeline
 
@@ -76,15 +76,20 @@ class Compiled:
     specs: tuple[Any, ...]  # the facts: as long as it is kept, no other object has the id of one
 
     @classmethod
-    def of(cls, entry: Func, traced: Module, device: Device, specs: tuple[Any, ...]) -> Compiled:
+    def of(
+        cls,
+        entry: Func,
+        traced: Module,
+        device: Device,
+        specs: tuple[Any, ...],
+        emitter: Emitter | None = None,
+    ) -> Compiled:
         """Compiled for a device, of the last IR before it and of the first."""
         written = {v.name or "" for v in writes(effects_within(entry)) if isinstance(v, Value)}
-        source = None
-        if not isinstance(device.accepts, Level):
-            from iris.codegen.emitter import emit  # opened when first used
+        from iris.compiler.compilation import Emitter, entry_of  # opened when first used
 
-            source = emit(entry, device.accepts)
-        asked = [op for op in traced.walk() if isinstance(op, (Extent, metal.Extent))]
+        source = (emitter or Emitter(device)).source(entry)
+        asked = [op for op in entry_of(traced).walk() if isinstance(op, (Extent, metal.Extent))]
         extents = frozenset([(op.base.name or "", op.axis) for op in asked])
         program = device.compile(entry, source)
         return cls(program, traced, frozenset(written), extents, specs)
@@ -290,11 +295,12 @@ class Kernel(Decorated):
         return found
 
     def _compile(self, given: Call, options: Options, device: Device) -> Compiled:
-        from iris.compiler.compilation import entry_of, optimize  # opened when first used
+        from iris.compiler.compilation import Emitter, entry_of, optimize  # opened when first used
 
         traced = self.traced(given, options)
-        entry = entry_of(optimize(traced, _pipeline(options, device)))
-        return Compiled.of(entry, traced, device, tuple(given.specs.values()))
+        emitter = Emitter(device)
+        entry = entry_of(optimize(traced, _pipeline(options, device), emitter.text))
+        return Compiled.of(entry, traced, device, tuple(given.specs.values()), emitter)
 
 
 def _pipeline(options: Options, device: Device) -> Pipeline:

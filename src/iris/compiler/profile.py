@@ -45,6 +45,12 @@ class Ran:
 
     def event(self, device: str, start: float) -> dict[str, Any]:
         """As a trace has it, which starts at a time of the device's clock."""
+        work = {
+            "bytes": self.bytes,
+            "flops": self.flops,
+            "occupancy": self.occupancy,
+            "predicted ms": self.predicted * 1e3,
+        }
         return {
             "name": self.kernel,
             "ph": "X",
@@ -52,13 +58,7 @@ class Ran:
             "dur": self.seconds * 1e6,
             "pid": device,
             "tid": f"stream {self.stream}",
-            "args": {
-                "grid": list(self.grid),
-                "bytes": self.bytes,
-                "flops": self.flops,
-                "occupancy": self.occupancy,
-                "predicted ms": self.predicted * 1e3,
-            },
+            "args": {"grid": list(self.grid), **(work if self.is_counted else {})},
         }
 
 
@@ -82,6 +82,7 @@ class Totals:
         self.flops += ran.flops
         self.occupancy = max(self.occupancy, ran.occupancy)
         self.predicted += ran.predicted
+        self.is_counted &= ran.is_counted
 
     def figures(self) -> tuple[str, ...]:
         """What a table shows of them; see `FIGURES`."""

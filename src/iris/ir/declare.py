@@ -262,6 +262,7 @@ class Spec:
         "fields",
         "fixed",
         "inferred",
+        "lists_operands",
         "made",
         "named",
         "named_attributes",
@@ -304,6 +305,8 @@ class Spec:
         groups = self.variadics if len(self.variadics) > 1 else []
         self.named = [*self.optionals, *groups, *self.named_attributes]
         self.regions = [f for f in fields if isinstance(f, RegionField)]
+        # Of most ops the text lists all operands, without names.
+        self.lists_operands = not self.optionals and not self.feeds and len(self.variadics) < 2
         self.results_vary = any(isinstance(f, ResultsField) for f in fields)
         self.results = [f for f in fields if isinstance(f, ResultField)]
         self.touched = [(i, f.access) for i, f in enumerate(self.fixed) if f.access is not None]

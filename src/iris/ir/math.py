@@ -6,6 +6,7 @@ What each one means, per dtype, is in `scalar.py`; here is only what they are.
 from __future__ import annotations
 
 from enum import Enum
+from functools import lru_cache
 from itertools import repeat
 from typing import ClassVar
 
@@ -65,11 +66,16 @@ class Constant(Op):
             raise self.invalid(f"{self.bits} has more bits than {self.dtype}", at="bits")
 
     def result_name(self) -> str | None:
-        text = literal.text(self.bits, self.dtype)
-        if text in ("true", "false", "inf", "nan"):
-            return text
-        plain = text.replace("-", "m").replace(".", "_").replace("+", "")
-        return f"c{plain}" if plain.replace("_", "").isalnum() and len(plain) < 12 else None
+        return _constant_name(literal.text(self.bits, self.dtype))
+
+
+@lru_cache(1 << 10)
+def _constant_name(text: str) -> str | None:
+    """What a constant is called: `%c2_5` for 2.5."""
+    if text in ("true", "false", "inf", "nan"):
+        return text
+    plain = text.replace("-", "m").replace(".", "_").replace("+", "")
+    return f"c{plain}" if plain.replace("_", "").isalnum() and len(plain) < 12 else None
 
 
 class Elementwise(Op):

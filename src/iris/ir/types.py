@@ -38,7 +38,7 @@ class Type:
     _known: ClassVar[dict[tuple[Any, ...], Type]] = {}
 
     def __repr__(self) -> str:
-        return _text(self)
+        return type_text(self)
 
     def _write(self) -> str:
         """The text of the type."""
@@ -52,7 +52,7 @@ class Type:
 
 
 @cache
-def _text(type_: Type) -> str:
+def type_text(type_: Type) -> str:
     """The text of a type, written when it is first asked for: few are."""
     return type_._write()
 

@@ -112,7 +112,7 @@ def _report(
     return PassError(f"the pass {pipeline.passes[position]} failed: {what}\n{how}")
 
 
-def replay_command(rest: Pipeline | str, file: Path, verb: str = "opt --verify-each") -> str:
+def replay_command(rest: Pipeline | str, file: Path | str, verb: str = "opt --verify-each") -> str:
     """The command that runs what is left of a pipeline on the IR in a file."""
     from shlex import quote  # opened when first used
 

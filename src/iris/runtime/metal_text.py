@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from iris.errors import DeviceError
 from iris.ir.core import Location
 from iris.ir.types import DType, bf16, bool_, f16, f32, i8, i16, i32, i64, u8, u16, u32, u64
+from iris.runtime.device import Grid
 from iris.runtime.memory import Block
 from iris.runtime.messages import BINDING_INFO, BUFFER_TYPES, READ_ONLY, Messages, Size
 from iris.runtime.objc import Object, Pointer, Runtime
@@ -138,7 +139,11 @@ class TextLaunch(NamedTuple):
 
     @property
     def measured(self) -> Measured:
-        grid = self.grid.width, self.grid.height, self.grid.depth
+        grid: Grid = self.grid.width, self.grid.height, self.grid.depth
+        if self.grid_is_threads:
+            per = self.threads.width, self.threads.height, self.threads.depth
+            x, y, z = (-(-size // count) for size, count in zip(grid, per, strict=True))
+            grid = x, y, z
         return Measured(self.kernel.name, grid, ())
 
     def encode(self, send: Messages, batch: Batch) -> None:

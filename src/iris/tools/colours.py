@@ -56,8 +56,17 @@ def coloured(text: str, language: str) -> str:
     return pattern.sub(paint, text)
 
 
-def show(text: str, language: str) -> None:
-    """Write a text to standard output, in colours if that is a terminal that wants them."""
+def reversed_colours(words: str) -> str:
+    """Words that stand out on a terminal, within a colour or without."""
+    return f"\x1b[7m{words}\x1b[27m"
+
+
+def are_wanted() -> bool:
+    """Whether standard output is a terminal that wants colours."""
     wanted = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-    wanted = wanted and os.environ.get("TERM") != "dumb"
-    sys.stdout.write(coloured(text, language) if wanted else text)
+    return wanted and os.environ.get("TERM") != "dumb"
+
+
+def show(text: str, language: str) -> None:
+    """Write a text to standard output, in colours if they are wanted there."""
+    sys.stdout.write(coloured(text, language) if are_wanted() else text)

@@ -5,7 +5,8 @@
     iris opt --passes cse a.iris | iris diff a.iris -
 
 Both are parsed.  Comments, spaces, source lines and the names and numbers of values are no
-difference.  The exit status is 0 if there is none, and 1 if there is one.
+difference.  The exit status is 0 if there is none, and 1 if there is one.  On a terminal the words
+that differ stand out.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import argparse
 from iris.errors import SettingError
 from iris.ir import parse, to_text
 from iris.ir.text.diff import diff
-from iris.tools.colours import show
+from iris.tools.colours import are_wanted, reversed_colours, show
 from iris.tools.opt import read
 from iris.tools.verb import Verbs, add_verb
 
@@ -33,5 +34,7 @@ def run_command(options: argparse.Namespace) -> int:
     if before == after:
         return 0
     texts = to_text(before), to_text(after)
-    show(diff(*texts, options.before, options.after, by_name=False), "diff")
+    names = options.before, options.after
+    mark = reversed_colours if are_wanted() else None
+    show(diff(*texts, *names, by_name=False, mark=mark), "diff")
     return 1

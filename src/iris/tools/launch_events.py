@@ -4,7 +4,7 @@ A launch costs the script little: what is known of it is put aside, and a thread
 ten times a second.  Kernels go there as text, once, so that the other process counts what launches
 did.  A message is a line of JSON, a list of events:
 
-    ["kernel", number, device, target, name, text]
+    ["kernel", number, device, target, name, text; none if it came as Metal text]
     ["launch", number, grid, arguments, start, end, stream, when it was told]
     ["compile", name, start, end]
     ["state", now, launches of what was compiled before, first launches, {device: usage}]
@@ -48,7 +48,7 @@ class Sender:
         self._events: deque[tuple[Any, ...]] = deque()
         self._devices: list[Device] = []
         self._timed = ExitStack()
-        self._kernels: dict[Func, int] = {}
+        self._kernels: dict[Func | str, int] = {}
         self._numbers = itertools.count()
         self._compiled: WeakValueDictionary[int, Any] = WeakValueDictionary()
         self._hits = self._misses = 0
@@ -82,8 +82,8 @@ class Sender:
         number = self._kernels.get(entry)
         if number is None:
             number = self._kernels[entry] = next(self._numbers)
-            text = to_text(Module([entry.clone({})]))
-            self._add("kernel", number, device.name, device.target.name, entry.symbol, text)
+            text = None if isinstance(entry, str) else to_text(Module([entry.clone({})]))
+            self._add("kernel", number, device.name, device.target.name, timing.kernel, text)
         launch = timing.grid, passed(timing), timing.start, timing.end, timing.stream
         self._add("launch", number, *launch, time.perf_counter())
 

@@ -23,7 +23,7 @@ class _Kernel(NamedTuple):
     device: str
     target: str
     name: str
-    entry: Func | None  # None: nobody can count what it does
+    entry: Func | str  # its name: nobody can count what it does
 
 
 class LaunchLog:
@@ -50,12 +50,17 @@ class LaunchLog:
             with self.lock:
                 getattr(self, f"_take_{kind}")(*event)
 
-    def _take_kernel(self, number: int, device: str, target: str, name: str, text: str) -> None:
-        try:
-            entry = entry_of(parse(text))
-        except IrisError as error:  # it has ops that only the script knows
-            entry = None
-            self.uncounted[name] = str(error)
+    def _take_kernel(
+        self, number: int, device: str, target: str, name: str, text: str | None
+    ) -> None:
+        entry: Func | str = name
+        if text is None:
+            self.uncounted[name] = "it came as Metal text"
+        else:
+            try:
+                entry = entry_of(parse(text))
+            except IrisError as error:  # it has ops that only the script knows
+                self.uncounted[name] = str(error)
         self._kernels[number] = _Kernel(device, target, name, entry)
 
     def _take_launch(
@@ -71,12 +76,8 @@ class LaunchLog:
         device, target, name, entry = self._kernels[number]
         x, y, z = grid
         total = self.totals.setdefault(device, {}).setdefault(name, Totals())
-        if entry is None:
-            total.is_counted = False
-            ran = Ran(name, (x, y, z), start, end, 0, 0, 0, 0.0, stream)
-        else:
-            shapes = [tuple(v) if isinstance(v, list) else v for v in values]
-            ran = self._works.ran(find(target), entry, (x, y, z), shapes, start, end, stream)
+        shapes = [tuple(v) if isinstance(v, list) else v for v in values]
+        ran = self._works.ran(find(target), entry, (x, y, z), shapes, start, end, stream)
         total.add(ran)
         self._behind[device] = min(told - end, self._behind.get(device, told - end))
         if self._keeps_all:
@@ -136,12 +137,9 @@ class LaunchLog:
             starts = [event["ts"] for event in self._others]
             starts += [ran.start + self._behind[device] for device, ran in self._launches]
             first = min(starts, default=0.0)
-            events = []
-            for device, ran in self._launches:
-                event = ran.event(device, first - self._behind[device])
-                if ran.kernel in self.uncounted:
-                    event["args"] = {"grid": event["args"]["grid"]}
-                events.append(event)
+            events = [
+                ran.event(device, first - self._behind[device]) for device, ran in self._launches
+            ]
             for event in self._others:
                 times = {"ts": (event["ts"] - first) * 1e6}
                 if "dur" in event:

@@ -82,7 +82,7 @@ def parts_of_script(script: str, arguments: list[str], sources: Sources) -> list
     with recorded() as compilations:
         run_script(script, arguments)
     if not compilations:
-        raise SettingError(f"{script} launches no kernel")
+        raise SettingError(f"{script} launches no kernel that Iris compiles")
     return [part for compilation in compilations for part in compilation.page_parts(sources)]
 
 

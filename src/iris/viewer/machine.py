@@ -65,29 +65,24 @@ def memory_map(function: Func, text: Listing, target: Target) -> Data:
 
 def barriers(function: Func, text: Listing) -> list[Data]:
     """The barriers, each with the lines of accesses that would race without it."""
-    copy = Module([function.clone({})])
-    same = dict(zip(copy.walk(), function.walk(), strict=True))
-    bare = next(iter(copy))
-    assert isinstance(bare, Func)
-    for op in list(bare.walk()):
-        if isinstance(op, metal.Barrier):
-            op.erase()
-    reasons = {same[op]: pairs for op, pairs in conflicts(bare, Windows(bare)).items()}
     found = []
     for op, line in text.line_of.items():
         if isinstance(op, metal.Barrier):
-            pairs = reasons.get(_ordered(op), [])
-            lines = [[text.line_of[same[a]], text.line_of[same[b]]] for a, b in pairs[:MOST_PAIRS]]
-            found.append({"line": line, "scope": op.scope.value, "pairs": lines})
+            pairs = [(text.line_of[a], text.line_of[b]) for a, b in _ordered_by(op, function)]
+            found.append({"line": line, "scope": op.scope.value, "pairs": pairs[:MOST_PAIRS]})
     return found
 
 
-def _ordered(barrier: Op) -> Op:
-    """The op that a barrier stands before."""
-    after: Op = barrier
-    while isinstance(after, metal.Barrier) and after.next is not None:
-        after = after.next
-    return after
+def _ordered_by(barrier: Op, function: Func) -> list[tuple[Op, Op]]:
+    """Accesses that would race without a barrier, one before it and one after."""
+    copy = Module([function.clone({})])
+    same = dict(zip(copy.walk(), function.walk(), strict=True))
+    (without,) = [op for op, original in same.items() if original is barrier]
+    without.erase()
+    bare = next(iter(copy))
+    assert isinstance(bare, Func)
+    racing = conflicts(bare, Windows(bare)).values()
+    return [(same[a], same[b]) for pairs in racing for a, b in pairs]
 
 
 def registers(function: Func, text: Listing, target: Target) -> Data:

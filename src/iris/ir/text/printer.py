@@ -11,11 +11,14 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from functools import lru_cache
+from typing import Any
 
 from iris.ir.attributes import Symbol, legal_name
 from iris.ir.core import Location, Module, Op, Region, Value
 from iris.ir.declare import Spec
+from iris.ir.types import Type, type_text
 
 _SUFFIX = re.compile(r"_\d+$")
 
@@ -33,19 +36,6 @@ def to_text(node: Module | Op, *, locations: bool = False) -> str:
     return "\n".join(printer.lines) + "\n"
 
 
-def text_state(module: Module) -> list[object]:
-    """All that the text of a module depends on: as long as this is equal, so is the text."""
-    state: list[object] = []
-    for op in module.walk():
-        state += op, op.parent, op.operands, op.attributes, op.location
-        for value in op.results:
-            state += value.type, value.name
-        for region in op.regions:
-            for value in region.arguments:
-                state += value.type, value.name
-    return state
-
-
 class Hints:
     """The name hints that the names in a text stand for.
 
@@ -58,9 +48,12 @@ class Hints:
 
     def add(self, name: str, *, parameter: bool = False) -> None:
         """Take note of a name; a parameter is called by its whole name by who launches it."""
+        self._first.setdefault(_unnumbered(name) if parameter else name, name)
+
+    def stem(self, name: str) -> str:
+        """What a number is added to, for one more value of a hint that is taken."""
         stem = _unnumbered(name)
-        if parameter or name == stem:
-            self._first.setdefault(stem, name)
+        return stem if self._first.get(stem) == name else name
 
     def of(self, name: str, usual: str | None) -> str | None:
         """The hint; none if it says no more than what a result without a name is usually called."""
@@ -79,8 +72,27 @@ def _place(location: Location) -> str:
     return f" at {json.dumps(location.file)}:{location.line}"
 
 
+@lru_cache(1 << 12)
 def _unnumbered(name: str) -> str:
     return _SUFFIX.sub("", name) if name[-1:].isdigit() else name
+
+
+@lru_cache(1 << 12)
+def _legal(hint: str) -> str:
+    return legal_name(hint)
+
+
+@lru_cache(1 << 12)
+def _attribute_texts(spec: Spec, attributes: tuple[Any, ...], of: Type | None) -> tuple[str, str]:
+    """What stands before the operands of an op, and what after them."""
+    positional, named = spec.positional_attributes, spec.named_attributes
+    before = [f.kind.text(v, of) for f, v in zip(positional, attributes, strict=False)]
+    after = [
+        f", {f.name}={f.kind.text(v, of)}"
+        for f, v in zip(named, attributes[len(positional) :], strict=True)
+        if v != f.default
+    ]
+    return "".join([f" {text}" for text in before]), "".join(after)
 
 
 class Printer:
@@ -98,25 +110,22 @@ class Printer:
         known = self.names.get(value)
         if known is not None:
             return known
-        name = self.hint(value)
+        name, parameter, hint = self.usual(value), False, value.name
+        if hint:
+            hint = _legal(hint)
+            parameter = value.region is not None and _is_parameter(value)
+            name = hint if parameter else self.hints.of(hint, name) or name
         if not name:  # a number is no hint: none else has it
             text = self.names[value] = f"%{self.unnamed}"
             self.unnamed += 1
             return text
         if name in self.taken:
-            name = self._numbered(_unnumbered(name) + "_")
+            stem = self.hints.stem(name) if hint else _unnumbered(name)
+            name = self._numbered(f"{stem}_")
         self.taken.add(name)
-        self.hints.add(name, parameter=_is_parameter(value))
+        self.hints.add(name, parameter=parameter)
         text = self.names[value] = "%" + name
         return text
-
-    def hint(self, value: Value) -> str | None:
-        """What the value would be called if nothing else were."""
-        usual = self.usual(value)
-        if not value.name:
-            return usual
-        name = legal_name(value.name)
-        return name if _is_parameter(value) else self.hints.of(name, usual) or usual
 
     def usual(self, value: Value) -> str | None:
         """What the value is called if it has no name."""
@@ -133,11 +142,19 @@ class Printer:
         if op.isolated:
             self.names, self.taken, self.counts, self.hints = {}, set(), {}, Hints()
             self.unnamed = 0
-        line = indent + self.head(op)
         if not op.regions:
-            self.lines.append(line + self.place(op))
+            self.lines.append(indent + self.head(op) + self.place(op))
             return
-        spec = op.spec
+        for head, region in zip(self.heads(op), op.regions, strict=True):
+            self.lines.append(indent + head)
+            for inner in region:
+                self.op(inner, indent + "  ")
+        self.lines.append(f"{indent}}}{self.place(op)}")
+
+    def heads(self, op: Op) -> Iterator[str]:
+        """The line above each region of an op; its arguments get their names when it is asked
+        for."""
+        spec, line = op.spec, self.head(op)
         initial = op.operands[len(spec.fixed) :] if spec.feeds else ()
         last = spec.positional_attributes[-1:]
         hugs = any(isinstance(f.kind, Symbol) for f in last) and not line[-1:].isspace()
@@ -145,33 +162,40 @@ class Printer:
             if field.keyword is not None:
                 line += f" {field.keyword}"
             line += self._arguments(region, initial, always=op.isolated, hugs=hugs)
-            self.lines.append(line + " {")
-            for inner in region:
-                self.op(inner, indent + "  ")
-            line = indent + "}"
-            initial = ()
-        self.lines.append(line + self.place(op))
+            yield line + " {"
+            line, initial = "}", ()
 
     def head(self, op: Op) -> str:
         """The text of an op without its regions."""
         # The operands are named first: where they are defined outside what is printed, they
         # get their names before the results do.
-        body = self._body(op, op.spec)
-        if not op.results:
-            return op.name + body
-        results = ", ".join([f"{self.name(v)}: {v.type}" for v in op.results])
-        return f"{results} = {op.name}{body}"
+        spec, names, results = op.spec, self.names, op.results
+        if spec.lists_operands:
+            items = [names.get(v) or self.name(v) for v in op.operands]
+        else:
+            items = self._items(op.operands, spec)
+        text = op.name
+        after = ""
+        if op.attributes:
+            before, after = _attribute_texts(
+                spec, op.attributes, results[0].type if results else None
+            )
+            text += before
+        if items:
+            text = f"{text} {', '.join(items)}{after}"
+        elif after:
+            text += after[1:]
+        if not results:
+            return text
+        defined = [f"{names.get(v) or self.name(v)}: {type_text(v.type)}" for v in results]
+        return f"{', '.join(defined)} = {text}"
 
     def place(self, op: Op) -> str:
         """Where the op comes from, if that is to be shown."""
         return _place(op.location) if self.locations and op.location is not None else ""
 
-    def _body(self, op: Op, spec: Spec) -> str:
-        of = op.results[0].type if op.results else None
-        attributes, operands = op.attributes, op.operands
-        text = ""
-        for field, value in zip(spec.positional_attributes, attributes, strict=False):
-            text += " " + field.kind.text(value, of)
+    def _items(self, operands: tuple[Value, ...], spec: Spec) -> list[str]:
+        """The operands of an op, those that may be left out and groups by their names."""
         fixed = len(spec.fixed)
         name = self.name
         items = [name(v) for v in operands[:fixed]]
@@ -187,14 +211,7 @@ class Printer:
             for i, group in enumerate(spec.variadics):
                 values = ", ".join(map(name, rest[i * size : (i + 1) * size]))
                 items.append(f"{group.name}=[{values}]")
-        if spec.named_attributes:
-            given = attributes[len(spec.positional_attributes) :]
-            for field, value in zip(spec.named_attributes, given, strict=True):
-                if value != field.default:
-                    items.append(f"{field.name}={field.kind.text(value, of)}")
-        if items:
-            text += " " + ", ".join(items)
-        return text
+        return items
 
     def _arguments(
         self, region: Region, initial: tuple[Value, ...], *, always: bool, hugs: bool
