@@ -54,6 +54,17 @@ def test_there_may_be_more_programs_than_the_hardware_numbers(device: Device) ->
     np.testing.assert_array_equal(out.numpy(), np.arange(140_000))
 
 
+@pytest.mark.parametrize("function", [np.exp, np.exp2], ids=["exp", "exp2"])
+def test_all_exponentials_of_f16_are_rounded_nearly_right(function: Any, device: Device) -> None:
+    x = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    found = iris.jit(lambda x: function(x))(iris.asarray(x, device=device)).numpy()
+    with np.errstate(all="ignore"):
+        right = function(x.astype(np.float64))
+        unit = np.spacing(right.astype(np.float16)).astype(np.float64)
+        near = np.abs(found - right) <= 0.51 * unit
+        assert (near | (found == right.astype(np.float16)) | (np.isnan(found) & np.isnan(x))).all()
+
+
 def test_what_other_threads_write_is_read_anew(device: Device) -> None:
     x = iris.asarray(np.arange(64, dtype=np.float32), device=device)
     for _ in range(3):

@@ -48,6 +48,8 @@ class Accuracy:
     domain: tuple[float, float] = (-inf, inf)  # nothing is promised for other arguments
 
 
+EXACTLY = Accuracy()
+
 #: The same with fast math.  [Metal Shading Language Specification 4.1, table 8.2: single precision
 #: with fast math]  `sqrt` is `x * rsqrt(x)`, special cases handled.  Kernels call the precise forms
 #: of `log`, `log2`, `tanh` and `pow`: the fast ones have no value for some plain arguments.
@@ -213,6 +215,8 @@ class Target:
     ulps: Mapping[str, float] = field(default_factory=lambda: ULPS, hash=False)
     #: The same with fast math; see `FAST_MATH`.
     fast_math: Mapping[str, Accuracy] = field(default_factory=lambda: FAST_MATH, hash=False)
+    #: The same where the result is rounded to 16 bits, of functions for which that is less exact.
+    coarse: Mapping[str, Accuracy] = field(default_factory=dict, hash=False)
 
     @property
     def fences(self) -> bool:
