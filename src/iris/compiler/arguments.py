@@ -181,6 +181,8 @@ def _fits_f32(value: float | np.floating[Any]) -> bool:
 
 def scalar_spec(name: str, value: object, divisors: tuple[int, ...]) -> ScalarSpec:
     """What a kernel may know of a number: its dtype, and which of some numbers divide it."""
+    if type(value) is int:  # as most are
+        return _integer_spec(name, value, divisors)
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
         return _integer_spec(name, int(value), divisors)
     return _plain_spec(scalar_dtype(name, value))

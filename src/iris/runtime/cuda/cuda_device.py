@@ -283,14 +283,14 @@ class Cuda(Device):
     def launch(
         self, program: Program, grid: Grid, arguments: Sequence[Any], stream: Stream | None = None
     ) -> None:
-        if prod(grid):
+        if 0 not in grid:
             launch = self._launch(program, grid, arguments)
             self._stream(launch, stream).run(launch)
 
     def run(
         self, program: Program, grid: Grid, arguments: Sequence[Any], stream: Stream | None = None
     ) -> None:
-        if prod(grid):
+        if 0 not in grid:
             launch = self._launch(program, grid, arguments)
             on = self._stream(launch, stream)
             on.run(launch)
@@ -302,7 +302,7 @@ class Cuda(Device):
     def prepare(
         self, program: Program, grid: Grid, arguments: Sequence[Any], stream: Stream | None = None
     ) -> Callable[[], None]:
-        if not prod(grid):
+        if 0 in grid:
             return lambda: None
         launch = self._launch(program, grid, arguments)
         run = self._stream(launch, stream).run
@@ -350,14 +350,14 @@ class Cuda(Device):
             written.append(report.block)
             reported = [report.block.buffer.pointer]
         constants = kernel.constants(arguments)
-        parameters = self._streams.parameters_of(pointers, constants, reported, grid)
+        parameters, table = self._streams.parameters_of(pointers, constants, reported, grid)
         return self._streams.Launch(
             kernel,
             grid,
             along,
             tuple(arguments),
             parameters,
-            ctypes.addressof(parameters),
+            table,
             tuple(blocks),
             tuple(written),
             tuple(homes),

@@ -344,11 +344,11 @@ def _layout(pointers: int, constants: int, reports: int) -> _Layout:
 
 def parameters_of(
     pointers: Sequence[int], constants: bytes, reports: Sequence[int], grid: Grid
-) -> Array[c_char]:
-    """The parameters of a kernel in memory, behind a table of their addresses."""
+) -> tuple[Array[c_char], int]:
+    """The parameters of a kernel in memory, behind a table of their addresses; and its own."""
     layout = _layout(len(pointers), len(constants), len(reports))
     memory = layout.memory()
     start = addressof(memory)
     table = [start + offset for offset in layout.offsets]
     layout.pack_into(memory, 0, *table, *pointers, constants, *reports, *grid)
-    return memory
+    return memory, start

@@ -18,11 +18,11 @@ class OutOfMemory(DeviceError):
 
 def call(function: Callable[..., tuple[Any, ...]], *arguments: Any) -> Any:
     """What a function of the driver gives: nothing, a value, or a list of several."""
-    status, *values = function(*arguments)
-    if status:
+    found = function(*arguments)
+    if status := found[0]:
         wrong = OutOfMemory if status == _OUT_OF_MEMORY else DeviceError
         raise wrong(f"{function.__name__}: {error_text(status)}")
-    return values[0] if len(values) == 1 else values
+    return found[1] if len(found) == 2 else list(found[1:])
 
 
 def error_text(status: Any) -> str:
