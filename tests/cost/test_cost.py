@@ -459,7 +459,8 @@ def test_loops_without_barriers_do_not_wait_for_those_outside() -> None:
 def test_functions_take_what_exactness_costs_where_it_is_known() -> None:
     def work(dtype: str, attributes: str = "") -> list[int]:
         body = f"%x: {dtype} = constant 1.0\n%y: {dtype} = exp %x"
-        text = to_text(Module([function(HEAD, body)])).replace("simdgroups=1", f"simdgroups=1{attributes}")
+        text = to_text(Module([function(HEAD, body)]))
+        text = text.replace("simdgroups=1", f"simdgroups=1{attributes}")
         return [count(entry_of(parse(text)), Sizes(), on).work["alu"] for on in (M1, H100)]
 
     apple, nvidia = work("f32")

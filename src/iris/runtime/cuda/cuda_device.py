@@ -88,9 +88,10 @@ class Cuda(Device):
 
         from iris.runtime import sharing
         from iris.runtime.cuda import cuda_graph, cuda_streams, nvrtc
-        from iris.runtime.cuda.driver import Allocation, OutOfMemory, call
+        from iris.runtime.cuda.driver import Allocation, Fault, OutOfMemory, call
 
-        self._driver, self._call, self._out_of_memory = driver, call, OutOfMemory
+        self._driver, self._call = driver, call
+        self._out_of_memory, self._fault = OutOfMemory, Fault
         self._streams, self._nvrtc, self._allocation = cuda_streams, nvrtc, Allocation
         self._graphs = cuda_graph
         self._sharing, self.home = sharing, (dlpack.GPU, number)
@@ -124,6 +125,7 @@ class Cuda(Device):
         self._modules: Recent[tuple[str, str, bool], Any] = Recent(_MOST_MODULES)
         self._pool = Pool(int(call(driver.cuDeviceTotalMem, device)) // 8)
         self.streams = cuda_streams.Streams(self._context)
+        self._call = self.streams.call  # which names the kernels of a fault
         self._queue = self.new_stream()
         # Copies wait for nothing but what they copy.
         self._copying = call(driver.cuStreamCreate, driver.CUstream_flags.CU_STREAM_NON_BLOCKING)
@@ -196,6 +198,8 @@ class Cuda(Device):
             return Block(self._allocation(size), None, size)
         except self._out_of_memory:
             return None
+        except self._fault as fault:
+            raise self.streams.explained(fault) from None
 
     def copy_in(self, to: ArrayArgument, array: Array) -> None:
         block = to.memory.block

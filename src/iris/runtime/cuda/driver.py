@@ -9,19 +9,44 @@ from cuda.bindings import driver as cuda
 
 from iris.errors import DeviceError
 
-_OUT_OF_MEMORY = cuda.CUresult.CUDA_ERROR_OUT_OF_MEMORY
+_STATUS = cuda.CUresult
+# What a kernel does that ends all work of the process on the GPU.  Whichever call comes next
+# reports it.  [CUDA Driver API: CUresult]
+_FAULTS = frozenset(
+    {
+        _STATUS.CUDA_ERROR_ILLEGAL_ADDRESS,
+        _STATUS.CUDA_ERROR_MISALIGNED_ADDRESS,
+        _STATUS.CUDA_ERROR_INVALID_ADDRESS_SPACE,
+        _STATUS.CUDA_ERROR_INVALID_PC,
+        _STATUS.CUDA_ERROR_ILLEGAL_INSTRUCTION,
+        _STATUS.CUDA_ERROR_HARDWARE_STACK_ERROR,
+        _STATUS.CUDA_ERROR_LAUNCH_TIMEOUT,
+        _STATUS.CUDA_ERROR_LAUNCH_FAILED,
+    }
+)
 
 
 class OutOfMemory(DeviceError):
     """The GPU has not as much memory."""
 
 
+class Fault(DeviceError):
+    """A kernel did what ends all work on the GPU; which one, the driver does not tell."""
+
+
+def failed(status: Any, what: str) -> DeviceError:
+    """The error for a status of the driver, and what it was asked to do."""
+    if status in _FAULTS:
+        return Fault(error_text(status))
+    wrong = OutOfMemory if status == _STATUS.CUDA_ERROR_OUT_OF_MEMORY else DeviceError
+    return wrong(f"{what}: {error_text(status)}")
+
+
 def call(function: Callable[..., tuple[Any, ...]], *arguments: Any) -> Any:
     """What a function of the driver gives: nothing, a value, or a list of several."""
     found = function(*arguments)
     if status := found[0]:
-        wrong = OutOfMemory if status == _OUT_OF_MEMORY else DeviceError
-        raise wrong(f"{function.__name__}: {error_text(status)}")
+        raise failed(status, function.__name__)
     return found[1] if len(found) == 2 else list(found[1:])
 
 
