@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -25,7 +26,7 @@ GOOD, WRONG = (0,), (cuda.CUresult.CUDA_ERROR_ILLEGAL_ADDRESS,)
 def state(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, tuple[Any, ...]]]:
     """What the driver answers, by the call."""
     answers: dict[str, tuple[Any, ...]] = {}
-    calls = "cuCtxSetCurrent cuLaunchKernel cuStreamSynchronize cuStreamDestroy cuMemsetD32Async"
+    calls = "cuLaunchKernel cuStreamSynchronize cuStreamDestroy cuMemsetD32Async"
     for name in calls.split():
         monkeypatch.setattr(cuda, name, lambda *_, name=name: answers.get(name, GOOD))
     monkeypatch.setattr(cuda, "cuGetErrorString", lambda status: (0, b"an illegal access"))
@@ -42,7 +43,7 @@ def launch(name: str, line: int) -> Launch:
 def test_a_fault_names_the_kernels_of_all_streams_that_were_not_done(
     state: dict[str, tuple[Any, ...]],
 ) -> None:
-    streams = Streams(None)
+    streams = Streams(nullcontext())
     one, other = Stream(streams, 1), Stream(streams, 2)
     one.run(launch("done", 1))
     one.synchronize()
@@ -58,7 +59,7 @@ def test_a_fault_names_the_kernels_of_all_streams_that_were_not_done(
 
 
 def test_a_launch_after_a_fault_is_not_blamed(state: dict[str, tuple[Any, ...]]) -> None:
-    streams = Streams(None)
+    streams = Streams(nullcontext())
     stream = Stream(streams, 1)
     stream.run(launch("scale", 5))
     state["cuLaunchKernel"] = WRONG
@@ -69,7 +70,7 @@ def test_a_launch_after_a_fault_is_not_blamed(state: dict[str, tuple[Any, ...]])
 
 
 def test_what_is_no_fault_is_of_the_call(state: dict[str, tuple[Any, ...]]) -> None:
-    stream = Stream(Streams(None), 1)
+    stream = Stream(Streams(nullcontext()), 1)
     state["cuLaunchKernel"] = (cuda.CUresult.CUDA_ERROR_INVALID_VALUE,)
     with pytest.raises(DeviceError, match=r"^the kernel shift does not start: an illegal access"):
         stream.run(launch("shift", 9))

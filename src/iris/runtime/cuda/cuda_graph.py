@@ -79,8 +79,8 @@ class GraphReplay(Replay):
 
     def change(self, number: int, launch: RecordedLaunch) -> None:
         new = self._bind(*launch)
-        call(cuda.cuCtxSetCurrent, self._streams.context)
-        self._graph.change(number, new)
+        with self._streams.context:
+            self._graph.change(number, new)
         self._launches[number] = new
         self._together = self._all()
 

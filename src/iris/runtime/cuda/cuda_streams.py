@@ -23,7 +23,7 @@ from iris.codegen.source import REPORT_HEADER_WORDS
 from iris.errors import DeviceError
 from iris.runtime import reports
 from iris.runtime.compiled_kernel import CompiledKernel
-from iris.runtime.cuda.driver import Event, Fault, call, error_text, failed
+from iris.runtime.cuda.driver import Context, Event, Fault, call, error_text, failed
 from iris.runtime.device import Grid, Timing
 from iris.runtime.failure import Failures
 from iris.runtime.memory import MOST_USES, Block, Memory, Use
@@ -115,7 +115,7 @@ class Place:
 class Streams(Failures):
     """Shared by the streams of a GPU: one lock, and launches to look at once they are done."""
 
-    def __init__(self, context: Any):
+    def __init__(self, context: Context):
         super().__init__()
         self.context = context
         self.lock = threading.RLock()
@@ -211,7 +211,7 @@ class Stream:
         """Give a launch to the GPU; raise what went wrong in one that was to write its memory."""
         streams = self._streams
         try:
-            with streams.lock:
+            with streams.lock, streams.context:
                 first = self._give(launch)
         except Fault as fault:
             raise streams.explained(fault) from None
@@ -226,8 +226,7 @@ class Stream:
 
     def follow(self, uses: dict[int, Use]) -> None:
         """Let what the stream is given from now on wait for some launches."""
-        with self._streams.lock:
-            call(cuda.cuCtxSetCurrent, self._streams.context)
+        with self._streams.lock, self._streams.context:
             for other in self._streams_of(uses):
                 self._wait_for(other)
 
@@ -236,14 +235,14 @@ class Stream:
         streams = self._streams
         with streams.lock:
             given = self.given
-        call(cuda.cuCtxSetCurrent, streams.context)
-        if self._last is None:
-            (status,) = cuda.cuStreamSynchronize(self.handle)
-        else:
-            (status,) = cuda.cuEventSynchronize(self._last.handle)
+        with streams.context:
+            if self._last is None:
+                (status,) = cuda.cuStreamSynchronize(self.handle)
+            else:
+                (status,) = cuda.cuEventSynchronize(self._last.handle)
         if status:
             raise streams.explained(Fault(error_text(status)))
-        with streams.lock:
+        with streams.lock, streams.context:
             self._finished(given)
             streams.settle()
 
@@ -252,7 +251,6 @@ class Stream:
     def _give(self, launch: Launch | Launches) -> Place | None:
         """Give a launch to the GPU; the first launch to settle, if too many are not."""
         streams = self._streams
-        call(cuda.cuCtxSetCurrent, streams.context)
         for other in self._others(launch):
             self._wait_for(other)
         for home in launch.homes:

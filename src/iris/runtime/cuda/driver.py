@@ -56,18 +56,40 @@ def error_text(status: Any) -> str:
     return str(status) if unknown else text.decode()
 
 
+class Context:
+    """A GPU, to be the one that this thread's calls are about within a `with`: afterwards it is the
+    one that other libraries work on again."""
+
+    __slots__ = ("_handle", "_pop", "_push")
+
+    def __init__(self, device: Any):
+        # The module may go before memory does.
+        self._push, self._pop = cuda.cuCtxPushCurrent, cuda.cuCtxPopCurrent
+        self._handle = call(cuda.cuDevicePrimaryCtxRetain, device)
+
+    def __enter__(self) -> None:
+        (status,) = self._push(self._handle)
+        if status:
+            raise failed(status, "cuCtxPushCurrent")
+
+    def __exit__(self, *error: object) -> None:
+        self._pop()
+
+
 class Allocation:
-    """Memory of the GPU, for as long as somebody refers to this."""
+    """Memory of a GPU, for as long as somebody refers to this."""
 
-    __slots__ = ("_free", "pointer")
+    __slots__ = ("_context", "_free", "pointer")
 
-    def __init__(self, size: int):
-        self._free = cuda.cuMemFree  # the module may go before this
-        self.pointer = int(call(cuda.cuMemAlloc, size))
+    def __init__(self, context: Context, size: int):
+        self._context, self._free = context, cuda.cuMemFree
+        with context:
+            self.pointer = int(call(cuda.cuMemAlloc, size))
 
     def __del__(self) -> None:
         if hasattr(self, "pointer"):
-            self._free(self.pointer)
+            with self._context:
+                self._free(self.pointer)
 
 
 class Event:
