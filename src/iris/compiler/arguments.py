@@ -267,7 +267,7 @@ def call(function: HasParameters, positional: Sequence[Any], named: Mapping[str,
     memories: list[int] = []  # of the Buffers
     is_lent = False
     vocabulary, variables = function.vocabulary, function.variables
-    if tuple in map(type, bound.values()) and vocabulary.fixes(()):
+    if vocabulary.fixes(()) and tuple in map(type, bound.values()):
         several = [_one_by_one(name, bound, specs, vocabulary) for name in variables]
         variables = tuple([name for names in several for name in names])
     for name in variables:
