@@ -14,7 +14,7 @@ TEXTMATE := $(VENV)/node_modules/vscode-textmate/package.json
 # More workers than this start up for longer than they save.
 METAL = $(if $(filter Darwin,$(shell uname)),metal,softmetal)
 PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4
-BENCHMARKS = $(filter-out benchmarks/report.py benchmarks/triton_kernels.py,$(sort $(wildcard benchmarks/*.py)))
+BENCHMARKS = $(filter-out benchmarks/report.py benchmarks/triton_kernels.py benchmarks/triton_rows.py,$(sort $(wildcard benchmarks/*.py)))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:

@@ -1,9 +1,10 @@
-"""Functions of arrays on an NVIDIA GPU beside torch, torch.compile and Triton: the time that each
-takes, and the bytes per second that it moves, or the operations that it does.
+"""Functions of arrays on an NVIDIA GPU beside torch, torch.compile and Triton: the bytes per second
+that each moves, or the operations that it does.
 
 All are run in turns, in one process, on the same arrays, by the events of CUDA, with the caches
-flushed before each; results are held against each other first.  What is compiled for, and how, the
-compiler chooses alone.  It needs a GPU, `iris-metal[cuda]` and torch; with `--short` it needs
+flushed before each; results are held against each other first.  What is printed is the median of
+the medians of three runs.  What Iris compiles for, and how, it chooses alone; Triton's kernels are
+tuned, for each size.  It needs a GPU, `iris-metal[cuda]` and torch; with `--short` it needs
 neither: the functions run on an interpreter, on small arrays, beside NumPy.
 """
 
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import statistics
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +23,9 @@ import report
 
 Function = Callable[..., Any]
 FLUSHED_BYTES = 256 << 20
-REPEAT = 20
+RUNS = 3
+REPEAT = 20  # times in a run
+TRIED = 5  # times of each of Triton's kernels, to choose one
 
 
 @dataclass(frozen=True)
@@ -115,23 +118,35 @@ def _angles(rows: int, width: int) -> Any:
 
 
 BIG = (16384, 4096)
+NORMS = [BIG, (8192, 8192), (30000, 1000)]
+REDUCED = [BIG, (8192, 8192), (50000, 1000)]
 ROWS: dict[str, Row] = {
     "add": Row(
-        lambda x, y: x + y, "a + b", lambda n: (floats(n), floats(n)), [(1 << 26,)], (1000,), moved
+        lambda x, y: x + y,
+        "a + b",
+        lambda n: (floats(n), floats(n)),
+        [(1 << 26,), (20_000_000,), (100_000_000,)],
+        (1000,),
+        moved,
     ),
     "gelu": Row(
-        gelu, "F.gelu(a, approximate='tanh')", lambda n: (floats(n),), [(1 << 26,)], (1000,), moved
+        gelu,
+        "F.gelu(a, approximate='tanh')",
+        lambda n: (floats(n),),
+        [(1 << 26,), (20_000_000,), (100_000_000,)],
+        (1000,),
+        moved,
     ),
     "softmax": Row(
         softmax,
         "a.softmax(-1)",
         lambda *s: (floats(*s),),
-        [BIG, (4096, 1003), (1024, 32768)],
+        [BIG, (4096, 1003), (1024, 32768), (8192, 8192), (20000, 1500)],
         (5, 67),
         moved,
     ),
     "layernorm": Row(
-        layer_norm, "F.layer_norm(a, a.shape[-1:], b, c)", _with_rows, [BIG], (5, 67), moved
+        layer_norm, "F.layer_norm(a, a.shape[-1:], b, c)", _with_rows, NORMS, (5, 67), moved
     ),
     "rmsnorm f16": Row(
         rms_norm,
@@ -142,31 +157,33 @@ ROWS: dict[str, Row] = {
             floats(*s, dtype=np.float16),
             floats(s[-1], dtype=np.float16),
         ),
-        [BIG],
+        NORMS,
         (5, 67),
         moved,
         tolerance=1e-2,
     ),
-    "row sum": Row(lambda x: x.sum(1), "a.sum(1)", lambda *s: (floats(*s),), [BIG], (5, 67), moved),
+    "row sum": Row(
+        lambda x: x.sum(1), "a.sum(1)", lambda *s: (floats(*s),), REDUCED, (5, 67), moved
+    ),
     "column sum": Row(
-        lambda x: x.sum(0), "a.sum(0)", lambda *s: (floats(*s),), [BIG], (5, 67), moved
+        lambda x: x.sum(0), "a.sum(0)", lambda *s: (floats(*s),), REDUCED, (5, 67), moved
     ),
     "argmax": Row(
         lambda x: x.argmax(1).astype(np.int32),
         "a.argmax(1).int()",
         lambda *s: (floats(*s),),
-        [BIG],
+        REDUCED,
         (5, 67),
         moved,
     ),
     "cumsum": Row(
-        lambda x: x.cumsum(1), "a.cumsum(1)", lambda *s: (floats(*s),), [BIG], (5, 67), moved
+        lambda x: x.cumsum(1), "a.cumsum(1)", lambda *s: (floats(*s),), REDUCED, (5, 67), moved
     ),
     "transpose": Row(
         lambda x: x.T + 0,
         "a.T.contiguous()",
         lambda *s: (floats(*s),),
-        [(8192, 8192)],
+        [(8192, 8192), (4096, 16384), (10000, 6000)],
         (5, 67),
         moved,
     ),
@@ -174,7 +191,7 @@ ROWS: dict[str, Row] = {
         cross_entropy,
         "F.cross_entropy(a, b.long(), reduction='none')",
         lambda *s: (floats(*s), _labels(*s)),
-        [(8192, 32768)],
+        [(8192, 32768), (4096, 50257), (16384, 8000)],
         (5, 67),
         moved,
     ),
@@ -187,7 +204,7 @@ ROWS: dict[str, Row] = {
             _angles(s[-2], s[-1] // 2),
             _angles(s[-2], s[-1] // 2),
         ),
-        [(64, 4096, 128)],
+        [(64, 4096, 128), (32, 8192, 128), (128, 2048, 64)],
         (2, 5, 16),
         moved,
         tolerance=1e-2,
@@ -196,7 +213,7 @@ ROWS: dict[str, Row] = {
         batch_norm,
         "F.batch_norm(a, None, None, b.flatten(), c.flatten(), True)",
         lambda *s: (floats(*s), floats(1, s[1], 1, 1), floats(1, s[1], 1, 1)),
-        [(64, 128, 56, 56)],
+        [(64, 128, 56, 56), (128, 64, 112, 112), (64, 256, 28, 28)],
         (2, 3, 4, 5),
         moved,
     ),
@@ -204,7 +221,7 @@ ROWS: dict[str, Row] = {
         normalise_gelu,
         "F.gelu(F.layer_norm(a, a.shape[-1:], b, c), approximate='tanh') + d",
         lambda *s: (*_with_rows(*s), floats(*s)),
-        [BIG],
+        NORMS,
         (5, 67),
         moved,
     ),
@@ -212,7 +229,7 @@ ROWS: dict[str, Row] = {
         lambda x, y: x @ y,
         "a @ b",
         lambda n: (floats(n, n, dtype=np.float16), floats(n, n, dtype=np.float16)),
-        [(4096,)],
+        [(4096,), (2048,), (8192,)],
         (16,),
         lambda given, _: 2.0 * given[0].shape[0] ** 3,
         "TFLOP/s",
@@ -222,7 +239,7 @@ ROWS: dict[str, Row] = {
         lambda x, y: x @ y,
         "a @ b",
         lambda n: (floats(n, n), floats(n, n)),
-        [(4096,)],
+        [(4096,), (3072,), (8192,)],
         (16,),
         lambda given, _: 2.0 * given[0].shape[0] ** 3,
         "TFLOP/s",
@@ -231,7 +248,7 @@ ROWS: dict[str, Row] = {
         attention,
         "F.scaled_dot_product_attention(a[None], b[None], c[None])[0]",
         lambda *s: tuple(floats(*s, dtype=np.float16) for _ in range(3)),
-        [(32, 4096, 64)],
+        [(32, 4096, 64), (16, 8192, 64), (64, 2048, 128)],
         (2, 32, 16),
         lambda given, _: 4.0 * given[0].size * given[0].shape[-2],
         "TFLOP/s",
@@ -241,13 +258,12 @@ ROWS: dict[str, Row] = {
 
 
 def close(found: Any, expected: Any, tolerance: float) -> bool:
-    """Whether results are the same but for rounding: by the largest that there is."""
+    """Whether arrays, or tensors, are the same but for rounding: by the largest that there is."""
     both = zip(*[x if isinstance(x, tuple) else (x,) for x in (found, expected)], strict=True)
-    for ours, theirs in both:
-        a, b = (np.asarray(x, np.float64) for x in (ours, theirs))
-        if a.shape != b.shape or not np.all(np.abs(a - b) <= tolerance * max(1, np.abs(b).max())):
-            return False
-    return True
+    return all(
+        a.shape == b.shape and bool(abs(a - b).max() <= tolerance * max(1, abs(b).max()))
+        for a, b in both
+    )
 
 
 def short() -> None:
@@ -281,58 +297,92 @@ def main() -> None:
             continue
         for size in row.sizes:
             label = f"{name} {'x'.join(map(str, size))}, {row.unit}"
-            rows[label] = measured(torch, row, row.make(*size))
+            rows[label] = measured(torch, name, row, row.make(*size))
             print(label, {k: round(v, 3) for k, v in rows[label].items()}, flush=True)
     print(torch.cuda.get_device_name(), "torch", torch.__version__)
     report.write("gpu", rows)
 
 
-def measured(torch: Any, row: Row, arrays: Sequence[Any]) -> dict[str, float]:
-    """How much of the work each does in a second: the median, and Iris's least and most."""
+def measured(torch: Any, name: str, row: Row, arrays: Sequence[Any]) -> dict[str, float]:
+    """How much of the work each does in a second; what of the best that Iris does; and the least
+    and the most of Iris's runs."""
     import torch.nn.functional as F
 
     given = [torch.from_numpy(array).cuda() for array in arrays]
     names = ", ".join("abcd"[: len(given)])
     plain = eval(f"lambda {names}: {row.torch}", {"torch": torch, "F": F})
     torch._dynamo.reset()  # each is compiled, however many were before it
-    ours = iris.jit(row.function)
-    ways = {"iris": ours, "torch": plain, "compiled": torch.compile(plain, dynamic=False)}
-    results = {}
-    for way, function in list(ways.items()):
+    clock = Clock(torch)
+    expected = plain(*given)
+
+    def right(who: str, function: Function) -> bool:
         try:
-            results[way] = on_host(torch, function(*given))
+            result = function()
+            result = tuple(map(tensor, result)) if isinstance(result, tuple) else tensor(result)
         except Exception as error:  # noqa: BLE001 -- of a peer, or of a row that is not there yet
-            print(f"{way}: {type(error).__name__}: {str(error)[:300]}")
-            del ways[way]
-    if "iris" in results and not close(results["iris"], results["torch"], row.tolerance):
-        print("iris is WRONG")
-        del ways["iris"]
-    work = row.work(arrays, results["torch"])
-    flushed = torch.empty(FLUSHED_BYTES, dtype=torch.int8, device="cuda")
-    seconds: dict[str, list[float]] = {way: [] for way in ways}
-    for _ in range(REPEAT):
-        for way, function in ways.items():
-            flushed.zero_()
-            # The GPU is kept waiting until all of it has been launched.
-            torch.cuda._sleep(1_000_000)
-            before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            before.record()
-            kept = function(*given)
-            after.record()
-            after.synchronize()
-            del kept
-            seconds[way].append(before.elapsed_time(after) / 1000)
-    rates = {way: work / statistics.median(taken) / 1e12 for way, taken in seconds.items()}
-    if "iris" in seconds:
-        rates["iris least"] = work / max(seconds["iris"]) / 1e12
-        rates["iris most"] = work / min(seconds["iris"]) / 1e12
+            print(f"{who}: {type(error).__name__}: {str(error)[:300]}")
+            return False
+        if close(result, expected, row.tolerance):
+            return True
+        print(f"{who} is WRONG")
+        return False
+
+    def tensor(array: Any) -> Any:
+        return array if isinstance(array, torch.Tensor) else torch.from_dlpack(array)
+
+    ours, compiled = iris.jit(row.function), torch.compile(plain, dynamic=False)
+    ways: dict[str, Function] = {
+        "iris": lambda: ours(*given),
+        "torch": lambda: plain(*given),
+        "compiled": lambda: compiled(*given),
+    }
+    ways = {who: function for who, function in ways.items() if right(who, function)}
+    tuned = [call for call in triton_calls(name, given) if right("triton", call)]
+    if tuned:
+        ways["triton"] = min(tuned, key=lambda call: statistics.median(clock.seconds(call, TRIED)))
+    work = row.work(arrays, expected)
+    runs: dict[str, list[float]] = {who: [] for who in ways}
+    for _ in range(RUNS):
+        turns = [[clock.once(function) for function in ways.values()] for _ in range(REPEAT)]
+        for who, seconds in zip(ways, zip(*turns, strict=True), strict=True):
+            runs[who].append(work / statistics.median(seconds) / 1e12)
+    rates = {who: statistics.median(of_runs) for who, of_runs in runs.items()}
+    if "iris" in rates:
+        rates["of best"] = rates["iris"] / max(rates[who] for who in ways if who != "iris")
+        rates["least"], rates["most"] = min(runs["iris"]), max(runs["iris"])
     return rates
 
 
-def on_host(torch: Any, result: Any) -> Any:
-    if isinstance(result, tuple):
-        return tuple(on_host(torch, part) for part in result)
-    return result.cpu().numpy() if isinstance(result, torch.Tensor) else result.numpy()
+def triton_calls(name: str, given: Sequence[Any]) -> Iterator[Function]:
+    """Calls of Triton's kernels for a row, if Triton is here."""
+    try:
+        import triton_rows
+    except ImportError:
+        return iter(())
+    return triton_rows.ROWS[name](*given)
+
+
+class Clock:
+    """Times what runs on the GPU, with the caches flushed."""
+
+    def __init__(self, torch: Any) -> None:
+        self.torch = torch
+        self.flushed = torch.empty(FLUSHED_BYTES, dtype=torch.int8, device="cuda")
+
+    def seconds(self, function: Function, repeat: int) -> list[float]:
+        return [self.once(function) for _ in range(repeat)]
+
+    def once(self, function: Function) -> float:
+        cuda = self.torch.cuda
+        self.flushed.zero_()
+        cuda._sleep(1_000_000)  # the GPU is kept waiting until all of it has been launched
+        before, after = (cuda.Event(enable_timing=True) for _ in range(2))
+        before.record()
+        kept = function()
+        after.record()
+        after.synchronize()
+        del kept
+        return float(before.elapsed_time(after)) / 1000
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from support import ROOT
 
 FOLDER = ROOT / "benchmarks"
 # What the others import.
-NO_SCRIPTS = {"report.py", "triton_kernels.py"}
+NO_SCRIPTS = {"report.py", "triton_kernels.py", "triton_rows.py"}
 SCRIPTS = sorted(path for path in FOLDER.glob("*.py") if path.name not in NO_SCRIPTS)
 PEERS = {"compile.py": ("triton", "tinygrad"), "fusion.py": ("tinygrad",), "interp.py": ("triton",)}
 ON_SOFTMETAL = {"dispatch.py", "softmetal.py"}

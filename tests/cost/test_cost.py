@@ -18,9 +18,10 @@ from iris.cost.occupancy import second_buffer_pays, simdgroups_per_core
 from iris.cost.sample import Sizes
 from iris.errors import DeclarationError
 from iris.interp.metal import Counters
-from iris.ir import tile
-from iris.ir.core import OPS, Level
+from iris.ir import parse, tile, to_text
+from iris.ir.core import OPS, Level, Module
 from iris.targets.apple import GENERATIONS, M1
+from iris.targets.nvidia import H100
 from metal_programs import function
 
 F32, F16 = np.float32, np.float16
@@ -409,6 +410,75 @@ def test_barriers_make_a_program_wait_unless_others_fill_the_gaps() -> None:
     assert alone.spent == among_others.spent
     assert alone.simdgroups < among_others.simdgroups
     assert alone.cycles > among_others.cycles
+
+
+SUMS = """
+    for %c0, %n, %c1 (%i: i32) {
+      metal.foreach TIMES (%j: i32) {
+        %y: f32 = metal.load %X, %t
+        %z: f32 = exp %y
+        yield
+      }
+      yield
+    }
+    """
+
+
+def sums(iterations: int, loads: int, programs: int) -> Any:
+    """What it costs on an H100 that programs load, iteration by iteration."""
+    f = function(HEAD, SUMS.replace("TIMES", str(loads)), 4)
+    return estimate(f, Sizes((programs, 1, 1), {"n": iterations}), H100)
+
+
+def test_an_iteration_waits_once_for_all_that_it_loads() -> None:
+    many, few = sums(400, 1, 132), sums(100, 4, 132)
+    assert (many.counts.waits, few.counts.waits) == (400, 100)
+    assert many.counts.device.loaded == few.counts.device.loaded
+    (slow,), (fast,) = ([on for on in x.chips if on.chip is H100] for x in (many, few))
+    assert slow.bottleneck == "latency" and slow.milliseconds > 2 * fast.milliseconds
+    # Of twice the programs, as many as a core holds wait together.
+    twice = sums(400, 1, 264).chips[-1]
+    assert twice.milliseconds < 1.2 * slow.milliseconds
+
+
+def test_what_starts_at_a_time_loads_and_computes_in_turn() -> None:
+    found = [sums(100, 16, 132 * 16 * waves).chips[-1].milliseconds for waves in (1, 4, 16)]
+    assert found[0] > found[1] / 4 > found[2] / 16
+
+
+def test_loops_without_barriers_do_not_wait_for_those_outside() -> None:
+    barrier = "metal.barrier threadgroup\n"
+    loop = SUMS.replace("TIMES", "1")
+    outside, inside = loop + barrier, loop.replace("metal.foreach", barrier + "metal.foreach")
+    for body, apart in ((outside, 7 * 4 * 64), (inside, 0)):
+        found = counts(body, {"n": 7})
+        assert found.device.loaded == 7 * 4 * 64 and found.barriers["threadgroup"]
+        assert found.apart is not None and found.apart.device.loaded == apart
+
+
+def test_functions_take_what_exactness_costs_where_it_is_known() -> None:
+    def work(dtype: str, attributes: str = "") -> list[int]:
+        body = f"%x: {dtype} = constant 1.0\n%y: {dtype} = exp %x"
+        text = to_text(Module([function(HEAD, body)]))
+        text = text.replace("simdgroups=1", f"simdgroups=1{attributes}")
+        return [count(entry_of(parse(text)), Sizes(), on).work["alu"] for on in (M1, H100)]
+
+    apple, nvidia = work("f32")
+    assert nvidia == apple + 32 * H100.core.exactness["exp"]
+    assert work("f32", ", fast_math=true") == work("f16") == [apple, apple]
+
+
+def test_parts_of_lines_are_loaded_and_whole_ones_stored() -> None:
+    body = """
+        %wide: i32 = constant 64
+        %at: i32 = mul %lane, %wide
+        %x: f32 = metal.load %X, %at
+        """
+    stored = body + "metal.store %X, %at, %x"
+    passed = [
+        count(function(HEAD, text, 1), Sizes(), H100).device.passed for text in (body, stored)
+    ]
+    assert passed == [32 * 32, 32 * 32 + 32 * 128]
 
 
 def test_an_estimate_is_a_table_of_chips() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import time
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,17 @@ def test_there_may_be_more_programs_than_the_hardware_numbers(device: Device) ->
     out = iris.empty(2 * 70_000, np.int32, device=device)
     number[2, 70_000](out)
     np.testing.assert_array_equal(out.numpy(), np.arange(140_000))
+
+
+@pytest.mark.parametrize("function", [np.exp, np.exp2], ids=["exp", "exp2"])
+def test_all_exponentials_of_f16_are_rounded_nearly_right(function: Any, device: Device) -> None:
+    x = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    found = iris.jit(lambda x: function(x))(iris.asarray(x, device=device)).numpy()
+    with np.errstate(all="ignore"):
+        right = function(x.astype(np.float64))
+        unit = np.spacing(right.astype(np.float16)).astype(np.float64)
+        near = np.abs(found - right) <= 0.51 * unit
+        assert (near | (found == right.astype(np.float16)) | (np.isnan(found) & np.isnan(x))).all()
 
 
 def test_what_other_threads_write_is_read_anew(device: Device) -> None:
@@ -260,3 +272,59 @@ def test_the_host_does_not_see_the_memory(device: Device) -> None:
     with pytest.raises((BufferError, RuntimeError)):
         np.from_dlpack(buffer)
     assert buffer.__dlpack_device__() == (2, 0)
+
+
+@pytest.fixture
+def second() -> Device:
+    if select("cuda").count() < 2:
+        pytest.skip("this machine has one GPU")
+    return select("cuda:1")
+
+
+def test_each_gpu_has_memory_and_streams_of_its_own(device: Device, second: Device) -> None:
+    assert select("cuda:0") is device is not second and second.name == "cuda:1"
+    n = 1000
+    for _ in range(3):
+        pairs = [
+            (iris.asarray(np.full(n, at + 1, np.float32), device=on), on)
+            for at, on in enumerate((device, second))
+        ]
+        outs = [iris.empty(n, np.float32, device=on) for _, on in pairs]
+        for (x, _), out in zip(pairs, outs, strict=True):
+            double[iris.cdiv(n, 64)](x, out, n)
+        assert [out.numpy()[-1] for out in outs] == [2, 4]
+    with pytest.raises(ArgumentError, match="'cuda:1', but the launch is on 'cuda'"):
+        double[1](pairs[0][0], outs[1], n)
+
+
+def test_threads_use_two_gpus_at_a_time(device: Device, second: Device) -> None:
+    def work(on: Device) -> Any:
+        x = iris.asarray(np.arange(5000, dtype=np.float32), device=on)
+        for _ in range(50):
+            out = iris.empty_like(x)
+            double[iris.cdiv(5000, 64)](x, out, 5000)
+        return out.numpy()
+
+    with ThreadPoolExecutor(4) as pool:
+        for found in pool.map(work, [device, second] * 4):
+            np.testing.assert_array_equal(found, 2 * np.arange(5000))
+
+
+def test_a_recording_runs_on_the_second_gpu(second: Device) -> None:
+    x = iris.asarray(np.ones(64, np.float32), device=second)
+    out = iris.empty_like(x)
+    with iris.record() as recording:
+        double[1](x, out, 64)
+    recording.replay()
+    assert out.numpy().tolist() == [2] * 64
+
+
+def test_torch_stays_on_its_gpu(second: Device) -> None:
+    torch = pytest.importorskip("torch")
+    x = torch.ones(1000, device="cuda:1")
+    out = torch.empty_like(x)
+    double[iris.cdiv(1000, 64)](x, out, 1000)
+    assert torch.cuda.current_device() == 0 and torch.empty(1, device="cuda").get_device() == 0
+    assert torch.equal(out, 2 * x)
+    found = iris.jit(lambda x: x + 1)(x)
+    assert found.device is second and torch.from_dlpack(found).get_device() == 1

@@ -63,10 +63,9 @@ def _read(told: Any) -> tuple[Any, ...]:
 
 
 def launch(function: int, x: int, constant: bytes) -> Launch:
-    held = parameters_of([x], constant, [], (2, 3, 1))
+    held, address = parameters_of([x], constant, [], (2, 3, 1))
     source = SimpleNamespace(threads=64, threadgroup_bytes=48)
     kernel: Any = SimpleNamespace(source=source, state=driver.CUfunction(function))
-    address = ctypes.addressof(held)
     return Launch(kernel, (2, 3, 1), (6, 1, 1), (), held, address, (), (), (), None)
 
 
@@ -79,9 +78,10 @@ def test_parameters_come_as_the_text_declares_them() -> None:
 
     x, y, report = (number.to_bytes(8, "little") for number in (1 << 40, 5, 1 << 63))
     grid = struct.pack("<III", 2, 3, 1)
-    held = parameters_of([1 << 40, 5], b"16 bytes of them", [1 << 63], (2, 3, 1))
+    held, address = parameters_of([1 << 40, 5], b"16 bytes of them", [1 << 63], (2, 3, 1))
+    assert address == ctypes.addressof(held)
     assert values(held, 8, 8, 16, 8, 12) == [x, y, b"16 bytes of them", report, grid]
-    assert values(parameters_of([5], b"", [], (2, 3, 1)), 8, 12) == [y, grid]
+    assert values(parameters_of([5], b"", [], (2, 3, 1))[0], 8, 12) == [y, grid]
 
 
 def test_what_a_graph_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,6 +44,12 @@ def test_devices_say_whether_they_are_here() -> None:
         assert str(iris.devices()[0]) == f"metal: Metal is on Macs, and this is {sys.platform}"
 
 
+def test_a_number_says_which_of_several_a_device_is() -> None:
+    assert devices.select("interp:0") is devices.select("interp")
+    with pytest.raises(ArgumentError, match="no interp:1: this machine has 1 of the kind"):
+        devices.select("interp:1")
+
+
 def test_devices_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
     points = [
         metadata.EntryPoint(d.name, f"{__name__}:{d.__name__}", devices.GROUP)

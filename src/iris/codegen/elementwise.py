@@ -282,14 +282,16 @@ def _extremum(ctx: Writer, op: math.Extremum) -> Expression:
 def _function(ctx: Writer, op: Op) -> Expression:
     dtype = dtype_of(op.operands[0])
     operands = [_wide(ctx, x) for x in ctx.together(*op.operands)]
-    return _rounded(ctx, dtype, call(_name(ctx, type(op)), *operands, type_=f32))
+    return _rounded(ctx, dtype, call(_name(ctx, type(op), dtype), *operands, type_=f32))
 
 
-def _name(ctx: Writer, kind: type[Op]) -> str:
-    """The function of an op."""
+def _name(ctx: Writer, kind: type[Op], rounded: DType = f32) -> str:
+    """The function of an op, whose result is rounded to a dtype."""
     found = ctx.language.intrinsics.get(kind)
     if found is None:
         raise DeclarationError(f"{ctx.language.name} has no function for {kind.name}")
+    if rounded is not f32 and found.coarse is not None:
+        return found.coarse
     return found.fast if ctx.fast else found.name
 
 

@@ -19,6 +19,9 @@ class Intrinsic:
 
     name: str
     fast: str  # what it is called where near is good enough
+    #: What it is called where its result is rounded to 16 bits, if that is another.  See
+    #: `Target.coarse`.
+    coarse: str | None = None
 
 
 @dataclass(frozen=True)

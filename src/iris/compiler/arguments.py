@@ -181,6 +181,8 @@ def _fits_f32(value: float | np.floating[Any]) -> bool:
 
 def scalar_spec(name: str, value: object, divisors: tuple[int, ...]) -> ScalarSpec:
     """What a kernel may know of a number: its dtype, and which of some numbers divide it."""
+    if type(value) is int:  # as most are
+        return _integer_spec(name, value, divisors)
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
         return _integer_spec(name, int(value), divisors)
     return _plain_spec(scalar_dtype(name, value))
@@ -265,7 +267,7 @@ def call(function: HasParameters, positional: Sequence[Any], named: Mapping[str,
     memories: list[int] = []  # of the Buffers
     is_lent = False
     vocabulary, variables = function.vocabulary, function.variables
-    if tuple in map(type, bound.values()) and vocabulary.fixes(()):
+    if vocabulary.fixes(()) and tuple in map(type, bound.values()):
         several = [_one_by_one(name, bound, specs, vocabulary) for name in variables]
         variables = tuple([name for names in several for name in names])
     for name in variables:

@@ -27,7 +27,7 @@ from iris.ir.core import Level, Module, Value
 from iris.ir.effects import effects_within, writes
 from iris.ir.tile import Extent
 from iris.ir.types import i32
-from iris.runtime.device import ArrayArgument, Device, Grid, Program, RecordedLaunch
+from iris.runtime.device import Device, Grid, Program, RecordedLaunch
 from iris.runtime.devices import select
 from iris.runtime.recent import Recent
 from iris.runtime.recorder import RECORDER
@@ -189,7 +189,7 @@ class Kernel(Decorated):
         on = device_of(device, given)
         compiled = self._compiled(given, options, on)
         _check_extents(compiled, given)
-        launch = RecordedLaunch(compiled.program, programs, _given(given, {}))
+        launch = RecordedLaunch(compiled.program, programs, [*given.told.values()])
         step, buffers = on.prepare(*launch, stream), [*given.buffers.values()]
 
         def run() -> None:
@@ -330,7 +330,7 @@ def start(
     elif given.arrays:
         _run_on_copies(device, compiled, grid, given, stream)
     else:
-        device.launch(compiled.program, grid, _given(given, {}), stream)
+        device.launch(compiled.program, grid, [*given.told.values()], stream)
 
 
 def _record(
@@ -352,7 +352,7 @@ def _record(
         raise error_here(
             ArgumentError, "a recording runs on one stream: pass stream= to iris.record()"
         )
-    launch = RecordedLaunch(compiled.program, grid, _given(given, {}))
+    launch = RecordedLaunch(compiled.program, grid, [*given.told.values()])
     again = functools.partial(again, device=device, **given.arguments)
     RECORDER.recording.add(device, launch, [*given.buffers.values()], again)
 
@@ -369,11 +369,6 @@ def device_of(device: str | Device | None, given: Call) -> Device:
                 f"{on.name!r}",
             )
     return on
-
-
-def _given(given: Call, placed: dict[str, ArrayArgument]) -> list[Any]:
-    """What a device is given for the arguments."""
-    return list((given.told | placed if placed else given.told).values())
 
 
 def _check_extents(compiled: Compiled, given: Call) -> None:
@@ -396,6 +391,6 @@ def _run_on_copies(
     for name in compiled.written & arrays.keys():
         check_written(name, arrays[name])
     placed = place(device, arrays)
-    device.run(compiled.program, grid, _given(given, placed), stream)
+    device.run(compiled.program, grid, [*(given.told | placed).values()], stream)
     for name in compiled.written & arrays.keys():
         device.copy_out(placed[name], arrays[name])

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from itertools import pairwise
 from math import ceil, prod
 from typing import Any
@@ -59,11 +59,16 @@ class Memory:
     stored: int = 0
     instructions: int = 0
     lines: int = 0  # of device memory, that each instruction touches, summed
+    passed: int = 0  # bytes between the caches: of lines, or of the parts of them that are loaded
     cycles: int = 0  # of threadgroup memory, conflicts of banks included
 
     @property
     def bytes(self) -> int:
         return self.loaded + self.stored
+
+    def add(self, other: Memory) -> None:
+        for each in fields(self):
+            setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
 
 
 @dataclass
@@ -89,7 +94,22 @@ class Counts:
     work: Counter[str] = field(default_factory=Counter)
     sums: Counter[str] = field(default_factory=Counter)
     touched: Counter[Value] = field(default_factory=Counter)
+    waits: int = 0  # iterations that use what they load from device memory
+    copies: int = 0  # instructions that load it in passing
     guesses: int = 0  # loops and offsets of which nothing is known
+    #: What of all this is done in loops without barriers.
+    apart: Counts | None = None
+
+    def add(self, other: Counts) -> None:
+        """Count what another has, too."""
+        for each in fields(self):
+            mine, more = getattr(self, each.name), getattr(other, each.name)
+            if isinstance(mine, Memory):
+                mine.add(more)
+            elif isinstance(mine, Counter):
+                mine.update(more)
+            elif isinstance(mine, int):
+                setattr(self, each.name, mine + more)
 
 
 def count(function: Func, sizes: Sizes = Sizes(), target: Target = DEFAULT) -> Counts:  # noqa: B008
@@ -107,11 +127,29 @@ class _Walk:
         self.counts = Counts()
         self.accesses: list[Access] = []
         self.target = target
+        self.is_fast = function.fast_math
         self.sample = Sample(function, sizes, others)
-        self.times = self.at_once = 1
+        self.times = self.at_once = self.turns = 1
+        self.loads = False  # whether the iteration that is looked at loads from device memory
         self.fixed: set[Value] = set()  # integers that the Metal compiler knows
         self.active = np.ones(self.sample.threads, np.bool_)
-        self.region(function.body)
+        self.counts.apart = Counts()
+        self.in_turn(function.body)
+
+    def in_turn(self, region: Region, times: int = 1) -> None:
+        """Go through iterations of a loop, which wait once each for all that they load."""
+        around, self.loads, self.turns = (self.loads, self.turns), False, self.turns * times
+        counts, apart = self.counts, self.counts.apart
+        if apart is not None and not any(map(_meets, region.walk())):
+            self.counts = Counts()
+        with self.repeated(times):
+            self.region(region)
+        self.counts.waits += self.turns * self.loads
+        if apart is not None and self.counts is not counts:
+            apart.add(self.counts)
+            counts.add(self.counts)
+            self.counts = counts
+        self.loads, self.turns = around
 
     def region(self, region: Region) -> None:
         for op in region:
@@ -146,9 +184,11 @@ class _Walk:
         return np.ones(1, np.bool_) if known is None else known
 
     def access(
-        self, base: Value, offset: Value, mask: Value | None, elements: int
+        self, base: Value, offset: Value, mask: Value | None, elements: int, unit: int
     ) -> tuple[Memory, int]:
-        """Count an access to memory, but for its bytes; gives where these belong, and how many."""
+        """Count an access to memory, but for its bytes; gives where these belong, and how many.
+
+        `unit`: the bytes that are moved between caches at a time."""
         memory = base.type
         is_shared = isinstance(memory, Threadgroup)
         counted = self.counts.shared if is_shared else self.counts.device
@@ -157,18 +197,20 @@ class _Walk:
         with self.only(self.condition(mask)):
             moved_bytes = self.threads * width
             counted.instructions += self.simdgroups
-            busy = self.cycles if is_shared else self._lines
-            amount = self.times * busy(offset, size, width)
-        if is_shared:
-            counted.cycles += amount
-        else:
-            counted.lines += amount
-            self.counts.touched[base] += amount
+            if is_shared:
+                counted.cycles += self.times * self.cycles(offset, size, width)
+            else:
+                addresses = self._addresses(offset, size)
+                lines = self.times * self._lines(addresses, width, self.target.line_bytes)
+                counted.lines += lines
+                counted.passed += self.times * self._lines(addresses, width, unit) * unit
+                self.counts.touched[base] += lines
+        if not is_shared:
             others = self.sample.of_others(offset)
             self.accesses.append(Access(base, moved_bytes, others))
         return counted, moved_bytes
 
-    def _addresses(self, offset: Value, size: int) -> Iterator[Array] | None:
+    def _addresses(self, offset: Value, size: int) -> list[Array] | None:
         """The first byte that each lane accesses, for each simdgroup with an access."""
         known = self.sample.of(offset)
         if known is None:
@@ -176,10 +218,10 @@ class _Walk:
             return None
         first = np.broadcast_to(known.astype(np.int64) * size, self.active.shape)
         pairs = zip(*[x.reshape(-1, SIMDGROUP_WIDTH) for x in (first, self.active)], strict=True)
-        return (row[active] for row, active in pairs if active.any())
+        return [row[active] for row, active in pairs if active.any()]
 
-    def _lines(self, offset: Value, size: int, width: int) -> int:
-        addresses, line = self._addresses(offset, size), self.target.line_bytes
+    def _lines(self, addresses: list[Array] | None, width: int, line: int) -> int:
+        """How many lines, of some bytes each, the lanes touch."""
         if addresses is None:
             return int(self.active.sum())
         touched = [np.append(a // line, (a + width - 1) // line) for a in addresses]
@@ -238,7 +280,7 @@ def arithmetic(walk: _Walk, op: Op) -> None:
     known = facts[type(op)]
     if type_.element.is_float:
         walk.counts.flops += known.flops * walk.threads * count_of(type_)
-        _compute(walk, op, known.work)
+        _compute(walk, op, _work_of(walk, op))
     else:
         _compute(walk, op, {"int_mul" if _multiplies(op) else "alu": 1})
 
@@ -260,7 +302,17 @@ def fused(walk: _Walk, op: math.Fma) -> None:
 @cost(math.Transcendental, math.Sqrt)
 def function(walk: _Walk, op: Op) -> None:
     walk.counts.functions[op.name] += walk.threads * count_of(op.results[0].type)
-    _compute(walk, op, facts[type(op)].work)
+    _compute(walk, op, _work_of(walk, op))
+
+
+def _work_of(walk: _Walk, op: Op) -> Work:
+    """What it takes to compute floats, as exactly as it must be."""
+    work: Work = facts[type(op)].work
+    more = walk.target.core.exactness.get(op.name)
+    is_coarse = op.name in walk.target.coarse and element_type(op.results[0].type).element.bits < 32
+    if more is None or walk.is_fast or is_coarse:
+        return work
+    return {**work, "alu": work.get("alu", 0) + more}
 
 
 @cost(math.FloorDiv, math.Mod)
@@ -284,15 +336,19 @@ def _compute(walk: _Walk, op: Op, work: Work) -> None:
 
 @cost(metal.Load)
 def load(walk: _Walk, op: metal.Load) -> None:
-    counted, moved = walk.access(op.base, op.offset, op.mask, count_of(op.result.type))
+    unit, elements = walk.target.sector_bytes, count_of(op.result.type)
+    counted, moved = walk.access(op.base, op.offset, op.mask, elements, unit)
     counted.loaded += moved
+    walk.loads |= not isinstance(op.base.type, Threadgroup)
 
 
 @cost(metal.Copy)
 def copy(walk: _Walk, op: metal.Copy) -> None:
-    counted, moved = walk.access(op.source, op.source_offset, op.mask, op.count)
+    unit = walk.target.sector_bytes
+    counted, moved = walk.access(op.source, op.source_offset, op.mask, op.count, unit)
     counted.loaded += moved
-    counted, moved = walk.access(op.base, op.offset, None, op.count)
+    walk.counts.copies += walk.simdgroups
+    counted, moved = walk.access(op.base, op.offset, None, op.count, unit)
     counted.stored += moved
 
 
@@ -315,7 +371,8 @@ def load_rows(walk: _Walk, op: metal.LoadRows) -> None:
 
 @cost(metal.Store)
 def store(walk: _Walk, op: metal.Store) -> None:
-    counted, moved = walk.access(op.base, op.offset, op.mask, count_of(op.value.type))
+    unit, elements = walk.target.line_bytes, count_of(op.value.type)
+    counted, moved = walk.access(op.base, op.offset, op.mask, elements, unit)
     counted.stored += moved
 
 
@@ -346,6 +403,10 @@ def mma(walk: _Walk, op: metal.Mma) -> None:
     walk.counts.mmas += walk.simdgroups * matrices.products(op.rows, op.columns, op.depth)
 
 
+def _meets(op: Op) -> bool:
+    return isinstance(op, metal.Barrier) and op.scope is not Scope.SIMDGROUP
+
+
 # Control flow.  Of a loop, the round in the middle is looked at; of one with conditions, which may
 # hold in some rounds and not in others, the middles of its parts.
 MOST_ROUNDS = 8
@@ -370,12 +431,11 @@ def for_(walk: _Walk, op: control.For) -> None:
     _bind(walk, carried, op.initial)
     if any(x is None for x in bounds) or (longest := _longest(bounds)) is None:
         walk.counts.guesses += 1
-        walk.region(op.body)
+        walk.in_turn(op.body)
         return
     for number, times in _rounds(op.body, len(longest)):
         walk.sample.set(index, np.array([longest[number]]))
-        with walk.repeated(times):
-            walk.region(op.body)
+        walk.in_turn(op.body, times)
 
 
 def _rounds(body: Region, count: int) -> list[tuple[int, int]]:
@@ -546,52 +606,71 @@ def _traffic(function: Func, counts: Counts, sizes: Sizes, target: Target) -> Tr
     )
 
 
+def _spent(counts: Counts, chip: Target) -> dict[str, float]:
+    """The cycles of a core that it takes to do what is counted, by where."""
+    core = chip.core
+    return {
+        "alu": sum(n / core.rates[part] for part, n in counts.work.items()),
+        "matrix": counts.mmas * core.mma_cycles / core.schedulers,
+        "shared": float(counts.shared.cycles),
+        "shuffle": counts.shuffles * SIMDGROUP_WIDTH * 4 / core.shuffle_bytes,
+        "L1": counts.device.bytes / core.l1_bytes,
+        "L2": counts.device.passed / core.l2_bytes,
+    }
+
+
 def on_chip(
     chip: Target, counts: Counts, sizes: Sizes, simdgroups: int, held: int, moved: int
 ) -> OnChip:
     """The cost of a launch: each program does the counted work, a core holds `held` simdgroups at
     once, and `moved` bytes go through memory."""
-    core, line = chip.core, chip.line_bytes
+    core = chip.core
     each = ceil(sizes.programs / chip.cores)  # programs that a core runs, one after the other
     # Simdgroups; a launch of no programs takes no time, but each would be on a core.
     together = min(held, max(each, 1) * simdgroups)
     alu, sums = (
         sum(n / core.rates[part] for part, n in work.items()) for work in (counts.work, counts.sums)
     )
-    spent = {
-        "alu": alu,
-        "matrix": counts.mmas * core.mma_cycles / core.schedulers,
-        "shared": float(counts.shared.cycles),
-        "shuffle": counts.shuffles * SIMDGROUP_WIDTH * 4 / core.shuffle_bytes,
-        "L1": counts.device.bytes / core.l1_bytes,
-        "L2": counts.device.lines * line / core.l2_bytes,
-    }
+    spent = _spent(counts, chip)
     barriers = counts.barriers["threadgroup"]
-    in_turn = sum(spent.values())
+    programs = together / simdgroups
     if chip.copies and counts.mmas:
         # What products stage is copied meanwhile, and a simdgroup that has passed a barrier
         # multiplies while another loads: what each barrier costs is the time until it does.
-        in_turn = max(spent.values()) + barriers * core.barrier_cycles
+        waiting = (max(spent.values()) + barriers * core.barrier_cycles) / programs
+    else:
+        # Those that meet at a barrier do one thing after the other.
+        apart = sum(_spent(counts.apart, chip).values()) if counts.apart is not None else 0.0
+        met = sum(spent.values()) - apart
+        waiting = met / (programs if barriers else together) + apart / together
     # With fewer simdgroups the hardware waits for results, unless there are other sums to add to.
     enough = core.saturating_by_sums if 2 * sums > alu else core.saturating_simdgroups
     slow = alu / min(1, together / enough)
     matrix = spent["matrix"] / min(1, together / core.schedulers)
+    # What cores without programs do not ask for the others get, up to what one can take.
+    idle = chip.cores / min(chip.cores, max(sizes.programs, 1))
+    share = max(core.l2_bytes, min(core.l2_port_bytes, core.l2_bytes * idle))
     bounds = {
         "arithmetic": max(slow, matrix) if core.has_matrix_units else slow + matrix,
         "shared": spent["shared"],
         "shuffle": spent["shuffle"],
         "L1": spent["L1"],
-        "L2": spent["L2"],
-        # Those that meet at a barrier do one thing after the other.
-        "waiting": in_turn / (together / simdgroups if barriers else together),
+        "L2": spent["L2"] * core.l2_bytes / share,
+        "latency": counts.waits * core.latency_cycles / programs,
+        "waiting": waiting,
     }
-    cycles = max(bounds.values())
     hertz = chip.clock * 1e9
-    seconds = {
-        max(bounds, key=bounds.__getitem__): cycles * each / hertz,
-        "memory": moved / (chip.bandwidth * 1e9),
-    }
+    cycles = max(bounds.values())
+    seconds = {name: bound * each / hertz for name, bound in bounds.items()}
+    seconds["memory"] = moved / (chip.bandwidth * 1e9)
     slowest = max(seconds.values())
+    if core.latency_cycles and not counts.copies:
+        # Programs that start at a time load at a time, and then compute: it is those of the next
+        # wave that load meanwhile.
+        loading = max(seconds[name] for name in ("memory", "L1", "L2", "latency"))
+        computing = max(seconds[name] for name in ("arithmetic", "shared", "shuffle"))
+        in_turn = min(loading, computing) / max(1, each // programs)
+        slowest = max(slowest, max(loading, computing) + in_turn)
     flops = (counts.flops + 2 * 8**3 * counts.mmas) * sizes.programs
     most = 2 * core.rates["alu"] * chip.cores * hertz
     return OnChip(

@@ -71,6 +71,7 @@ def _reciprocal_root(x: Array) -> Array:
 
 
 _PLAIN = {"alu": 1}
+_CHOICE = {"choice": 1}
 _FACTS: dict[type[Op], Facts] = {
     math.Neg: Facts(_PLAIN, numpy=np.negative),
     math.Abs: Facts(_PLAIN, numpy=np.absolute),
@@ -85,17 +86,17 @@ _FACTS: dict[type[Op], Facts] = {
     math.FloorDiv: Facts({"recip": 1, "alu": 4}),
     math.Mod: Facts({"recip": 1, "alu": 4}, numpy=np.remainder),
     math.Fma: Facts(_PLAIN, 2),
-    math.Maximum: Facts(_PLAIN, 1, np.maximum),
-    math.Minimum: Facts(_PLAIN, 1, np.minimum),
-    math.MaxNum: Facts(_PLAIN, 1, np.fmax),
-    math.MinNum: Facts(_PLAIN, 1, np.fmin),
+    math.Maximum: Facts(_CHOICE, 1, np.maximum),
+    math.Minimum: Facts(_CHOICE, 1, np.minimum),
+    math.MaxNum: Facts(_CHOICE, 1, np.fmax),
+    math.MinNum: Facts(_CHOICE, 1, np.fmin),
     math.And: Facts(_PLAIN, numpy=np.bitwise_and),
     math.Or: Facts(_PLAIN, numpy=np.bitwise_or),
     math.Xor: Facts(_PLAIN, numpy=np.bitwise_xor),
     math.Shl: Facts(_PLAIN, numpy=np.left_shift),
     math.Shr: Facts(_PLAIN, numpy=np.right_shift),
-    math.Compare: Facts(_PLAIN),
-    math.Select: Facts(_PLAIN, numpy=np.where),
+    math.Compare: Facts(_CHOICE),
+    math.Select: Facts(_CHOICE, numpy=np.where),
     math.Cast: Facts(_PLAIN),
     math.Bitcast: Facts({}),
     math.AssumeDivisible: Facts({}),

@@ -137,7 +137,7 @@ class Device:
     `copy_in` has written it as a whole.  `synchronize` of nothing raises what nobody was told of.
     """
 
-    name: ClassVar[str]
+    name: str
     #: What `compile` takes: the IR of a level, or the text of a language.
     accepts: ClassVar[Level | Language]
     #: What it promises to kernels, and has for them.
@@ -152,6 +152,16 @@ class Device:
     def missing(cls) -> str | None:
         """Why this machine has no such device, and what to do about it; None if it has."""
         return None
+
+    @classmethod
+    def count(cls) -> int:
+        """How many of the kind this machine has."""
+        return 1
+
+    @classmethod
+    def numbered(cls, number: int) -> Device:
+        """One of them, by its number; `cuda:1` is the second."""
+        return cls()
 
     def describe(self) -> str:
         """What it is, in a few words."""

@@ -74,6 +74,7 @@ def select(device: str | Device | None) -> Device:
 def _named(name: str, wrong: type[IrisError]) -> Device:
     if not isinstance(name, str):
         raise wrong(f"a device is given by its name, or is one; not {name!r}")
+    name = name.removesuffix(":0")
     if name not in _opened:
         with _opening:
             if name not in _opened:
@@ -82,15 +83,21 @@ def _named(name: str, wrong: type[IrisError]) -> Device:
 
 
 def _open(name: str, wrong: type[IrisError]) -> Device:
-    chosen = _class(name, wrong)
+    kind, _, number = name.rpartition(":")  # as in cuda:1
+    if not (kind and number.isdecimal()):
+        kind, number = name, ""
+    chosen = _class(kind, wrong)
     why = chosen.missing()
     if why is not None:
         raise wrong(f"the device {name!r} is not here: {why}")
+    count = chosen.count()
+    if number and int(number) >= count:
+        raise wrong(f"there is no {name}: this machine has {count} of the kind, from {kind}:0 on")
     if not _opened:
         knobs.warn_of_unknown()
         # What was launched and not waited for may still have to print, or to fail.
         atexit.register(synchronize)
-    opened = chosen()
+    opened = chosen.numbered(int(number or 0))
     for watcher in WATCHERS:
         watcher(opened)
     return opened

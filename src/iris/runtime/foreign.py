@@ -18,7 +18,9 @@ def home_of(value: object) -> str | None:
     ask = getattr(value, "__dlpack_device__", None)
     if ask is None or isinstance(value, (np.ndarray, np.generic, type)):
         return None
-    return HOMES.get(int(ask()[0]))
+    kind, number = ask()
+    name = HOMES.get(int(kind))
+    return f"{name}:{int(number)}" if name is not None and number else name
 
 
 def as_array(name: str, value: object) -> Array | None:

@@ -12,11 +12,11 @@ from iris.ir.types import DTYPES, DType, bf16, bool_
 from iris.runtime import dlpack
 from iris.runtime.device import stored
 
-#: The stream on which a library works now, by the name of the library; others work on the default
-#: stream of CUDA.
-CURRENT_STREAM: Mapping[str, Callable[[Any], int]] = {
-    "torch": lambda torch: int(torch.cuda.current_stream().cuda_stream),
-    "cupy": lambda cupy: int(cupy.cuda.get_current_stream().ptr),
+#: The stream on which a library works now on one of the GPUs, by the name of the library; others
+#: work on the default stream of CUDA.
+CURRENT_STREAM: Mapping[str, Callable[[Any, int], int]] = {
+    "torch": lambda torch, gpu: int(torch.cuda.current_stream(gpu).cuda_stream),
+    "cupy": lambda cupy, gpu: int(cupy.cuda.get_current_stream(gpu).ptr),
 }
 DEFAULT_STREAM = 1  # how DLPack calls it
 #: What waits for a library's work on Metal, by the library's name: DLPack orders nothing there.
@@ -80,10 +80,10 @@ def library_of(value: object) -> str:
     return type(value).__module__.partition(".")[0]
 
 
-def current_stream(library: str) -> int:
-    """The handle of the stream on which a library works now; 0 is the default one."""
+def current_stream(library: str, gpu: int) -> int:
+    """The handle of the stream on which a library works now on a GPU; 0 is the default one."""
     ask = CURRENT_STREAM.get(library)
-    return 0 if ask is None else ask(sys.modules[library])
+    return 0 if ask is None else ask(sys.modules[library], gpu)
 
 
 def taken(

@@ -7,9 +7,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from iris.targets.target import Core, Matrices, Target
+from iris.targets.target import Accuracy, Core, Matrices, Target
 
-_RATES = {"alu": 128, "int_mul": 64, "wide": 32, "exp2": 16, "recip": 16, "rsqrt": 16, "sin": 16}
+_RATES = {
+    "alu": 128,
+    "choice": 64,
+    "int_mul": 64,
+    "wide": 32,
+    "exp2": 16,
+    "recip": 16,
+    "rsqrt": 16,
+    "sin": 16,
+}
 _OCCUPANCY = tuple(
     (2 * registers, 65536 // registers // 32 * 32) for registers in range(32, 256, 8)
 )
@@ -27,6 +36,10 @@ H200 = Target(
         l1_bytes=128,
         # While all cores ask for as much; blocks of products were measured on an H100 to find it.
         l2_bytes=26,
+        l2_port_bytes=64,
+        latency_cycles=700,  # sums of columns were measured on an H100 to find it
+        # Counted in what NVIDIA's compiler makes.
+        exactness={"exp": 5, "exp2": 3, "log": 20, "log2": 20, "div": 8, "sqrt": 8, "tanh": 12},
         barrier_cycles=250,
         saturating_simdgroups=16,
         saturating_by_sums=8,  # measured on an H100
@@ -46,11 +59,15 @@ H200 = Target(
     banks=32,
     bank_bytes=4,
     line_bytes=128,
+    sector_bytes=32,
     cache_bytes=50 * 2**20,
     constant_bytes=4096,
     buffer_bindings=511,
     atomic_bits=(32, 64),
     forward_progress=True,
+    # One instruction, within 2^-22 of the result; and for `exp` what rounding `x * log2(e)` adds.
+    # [PTX ISA: ex2.approx]
+    coarse={"exp": Accuracy(ulps=5, ulps_per_unit=1.3), "exp2": Accuracy(ulps=5)},
 )
 H100 = replace(H200, name="nvidia-h100", bandwidth=3350)
 GPUS = (H100, H200)

@@ -48,6 +48,8 @@ class Accuracy:
     domain: tuple[float, float] = (-inf, inf)  # nothing is promised for other arguments
 
 
+EXACTLY = Accuracy()
+
 #: The same with fast math.  [Metal Shading Language Specification 4.1, table 8.2: single precision
 #: with fast math]  `sqrt` is `x * rsqrt(x)`, special cases handled.  Kernels call the precise forms
 #: of `log`, `log2`, `tanh` and `pow`: the fast ones have no value for some plain arguments.
@@ -73,7 +75,16 @@ FAST_MATH: Mapping[str, Accuracy] = MappingProxyType(
 #: integers; `int_mul` products of these, `wide` integers of 64 bits; the others are functions, of
 #: which `exp2` is `log2`, too.
 RATES: Mapping[str, float] = MappingProxyType(
-    {"alu": 128, "int_mul": 32, "wide": 32, "exp2": 32, "recip": 21, "rsqrt": 16, "sin": 9}
+    {
+        "alu": 128,
+        "choice": 128,
+        "int_mul": 32,
+        "wide": 32,
+        "exp2": 32,
+        "recip": 21,
+        "rsqrt": 16,
+        "sin": 9,
+    }
 )
 
 
@@ -98,10 +109,17 @@ class Core:
     shuffle_bytes: float = 256
     l1_bytes: float = 64
     l2_bytes: float = 32
+    #: The same from the second if other cores ask for less; 0: no more than that.
+    l2_port_bytes: float = 0
     #: Simdgroups that keep the arithmetic busy.
     saturating_simdgroups: int = 24
     #: The same, where that is mostly to add products to many sums of each thread.
     saturating_by_sums: int = 24
+    #: From a load until memory answers.  0: no figure is published.
+    latency_cycles: float = 0
+    #: Elements of `alu` that a function takes beside what `Facts.work` says, if it has to be as
+    #: exact as `Target.ulps`.
+    exactness: Mapping[str, int] = field(default_factory=dict, hash=False)
     #: From a barrier until matrices are multiplied again, where nothing else is waited for.
     barrier_cycles: float = 0
     #: How many threads fit a core, by the most registers of 16 bits that each has; the last are
@@ -194,6 +212,8 @@ class Target:
     bank_bytes: int = 4
     #: A cache line of device memory. [philipturner/metal-benchmarks, M1 and M2]
     line_bytes: int = 128
+    #: What of a line is fetched at a time; no figure is published.
+    sector_bytes: int = 128
     #: The last cache before memory, which all cores share. [philipturner/metal-benchmarks, M1 and
     #: M2; of later ones nothing is published]
     cache_bytes: int = 8 * 2**20
@@ -213,6 +233,8 @@ class Target:
     ulps: Mapping[str, float] = field(default_factory=lambda: ULPS, hash=False)
     #: The same with fast math; see `FAST_MATH`.
     fast_math: Mapping[str, Accuracy] = field(default_factory=lambda: FAST_MATH, hash=False)
+    #: The same where the result is rounded to 16 bits, of functions for which that is less exact.
+    coarse: Mapping[str, Accuracy] = field(default_factory=dict, hash=False)
 
     @property
     def fences(self) -> bool:

@@ -29,6 +29,7 @@ from iris.ir.types import DType, Ptr, bf16
 from iris.passes import Pipeline
 from iris.passes.metal.check_resources import CheckResources
 from iris.passes.tile.layouts import ChooseSimdgroups
+from iris.targets import DEFAULT, Target
 from iris.testing import bounds
 from iris.testing.elements import around
 from iris.testing.faults import Judge, doing, is_unordered, stage_options
@@ -156,7 +157,7 @@ def launch(
 class Expected:
     """What a tile function writes to its arguments, and the bounds of that: where functions such as
     `exp` are those of the interpreters, or with `exact_math=False`, where they may be off by what
-    Metal allows."""
+    a target allows."""
 
     def __init__(
         self,
@@ -165,17 +166,19 @@ class Expected:
         arguments: Sequence[Any],
         output: Callable[[str], object] = lambda line: None,
         exact_math: bool = True,
+        target: Target = DEFAULT,
     ):
         self.errors: Mapping[int, Array] = bounds.run(
-            function, grid, arguments, exact_math=exact_math, output=output
+            function, grid, arguments, target=target, exact_math=exact_math, output=output
         )
         self.arrays = list(arguments)
         self.parameters = function.body.arguments
 
     @classmethod
-    def of(cls, program: Program, *, exact_math: bool = True) -> Expected:
+    def of(cls, program: Program, *, exact_math: bool = True, target: Target = DEFAULT) -> Expected:
         """What a program writes."""
-        return cls(program.function, program.grid, program.make_arguments(), exact_math=exact_math)
+        arguments = program.make_arguments()
+        return cls(program.function, program.grid, arguments, exact_math=exact_math, target=target)
 
     def compare(self, found: Sequence[Any]) -> Agreement:
         """Raises `Disagreement` for the first element that is not as it must be."""

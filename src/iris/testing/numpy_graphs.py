@@ -26,7 +26,7 @@ from iris.ir.math import element_type
 from iris.ir.scalar import from_bits, to_bits
 from iris.ir.types import DType, bf16
 from iris.passes import Pass, Pipeline
-from iris.targets.target import Accuracy
+from iris.targets.target import EXACTLY, Accuracy
 from iris.testing.bounds.arithmetic import worst
 from iris.testing.bounds.combine import combined, multiplied, place
 from iris.testing.bounds.frame import origin, propagation
@@ -126,10 +126,14 @@ class BoundedGraph:
     """
 
     def __init__(self, accuracy: Mapping[str, Accuracy]):
-        self.accuracy = accuracy
+        self._accuracy = accuracy
         self.values: dict[Value, Array] = {}
         self.errors: dict[Value, Array] = {}
         self.terms = Terms()
+
+    def accuracy(self, name: str, dtype: DType) -> Accuracy:
+        """How exact a function such as `exp` is before its result is rounded to a dtype."""
+        return self._accuracy.get(name, EXACTLY)
 
     def run(self, region: Region) -> None:
         for op in region:

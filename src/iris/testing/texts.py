@@ -112,7 +112,8 @@ class OnDevice:
 
     def __call__(self, program: Program) -> Judge:
         if program.function.function_level is Level.TILE:
-            return partial(self._judge, program, Expected.of(program, exact_math=False))
+            expected = Expected.of(program, exact_math=False, target=self.on.target)
+            return partial(self._judge, program, expected)
         exact = Outcome.of(program)
         shaped = program.with_module(run_passes(program.module, TEXT_PIPELINE))
         self._compare(shaped, lambda ran: exact.compare(ran.outcome(program)))

@@ -24,6 +24,7 @@ BUSY = {
 }
 LIMITS = {
     "waiting": "waiting limits it: too few simdgroups fit on a core to fill each other's gaps",
+    "latency": "waiting for memory limits it: its loops load little at a time",
     "memory": "the bandwidth of memory limits it",
 }
 

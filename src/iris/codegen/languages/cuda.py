@@ -186,6 +186,14 @@ FLOATS(exactly_rsqrt, __frsqrt_rn) FLOATS(exactly_sin, sinf) FLOATS(exactly_cos,
 FLOATS(exactly_log, logf) FLOATS(exactly_log2, log2f) FLOATS(exactly_tanh, tanhf)
 FLOATS(nearly_exp, __expf) FLOATS(nearly_exp2, exp2f) FLOATS(nearly_sqrt, __fsqrt_rn)
 FLOATS(nearly_rsqrt, rsqrtf) FLOATS(nearly_sin, __sinf) FLOATS(nearly_cos, __cosf)
+// For results that are rounded to 16 bits: within 2^-22 of the power of 2, which flushes subnormal
+// numbers. [PTX ISA: ex2.approx]
+INLINE float power_of_2(float x) {
+    asm("ex2.approx.ftz.f32 %0, %0;" : "+f"(x));
+    return x;
+}
+INLINE float power_of_e(float x) { return power_of_2(x * 1.44269504f); }
+FLOATS(coarsely_exp, power_of_e) FLOATS(coarsely_exp2, power_of_2)
 INLINE float exactly_pow(float x, float y) { return powf(x, y); }
 LANES2(exactly_pow)
 
@@ -521,7 +529,8 @@ atomic_xor atomic_exchange atomic_load atomic_compare_exchange fragment pair fil
 thread_of exchange_with_lane from_lane_of bits_of transposed copy wait_copies load_rows place_in_a
 multiply multiply_all element_of exactly_exp exactly_exp2 exactly_sqrt exactly_rsqrt exactly_sin
 exactly_cos exactly_log exactly_log2 exactly_tanh exactly_pow nearly_exp nearly_exp2 nearly_sqrt
-nearly_rsqrt nearly_sin nearly_cos memcpy fmaf fmodf abs floor fma isinf copysign error_function
+nearly_rsqrt nearly_sin nearly_cos coarsely_exp coarsely_exp2 power_of_e power_of_2 memcpy fmaf
+fmodf abs floor fma isinf copysign error_function
 fma_bfloat floor_divide floor_modulo maxnum minnum maximum minimum maximum_nsz minimum_nsz
 add_record Params p programs program_among shared_bytes
 """
@@ -591,8 +600,12 @@ CUDA = Language(
     },
     intrinsics={
         **{
+            op: Intrinsic(f"exactly_{op.name}", f"nearly_{op.name}", f"coarsely_{op.name}")
+            for op in (math.Exp, math.Exp2)
+        },
+        **{
             op: Intrinsic(f"exactly_{op.name}", f"nearly_{op.name}")
-            for op in (math.Exp, math.Exp2, math.Sqrt, math.Rsqrt, math.Sin, math.Cos)
+            for op in (math.Sqrt, math.Rsqrt, math.Sin, math.Cos)
         },
         **{op: _exactly(op.name) for op in (math.Log, math.Log2, math.Tanh, math.Pow)},
         math.Floor: Intrinsic("to_floor", "to_floor"),

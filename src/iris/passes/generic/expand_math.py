@@ -17,8 +17,8 @@ from iris.passes.pipeline import Pass
 
 @dataclass(frozen=True)
 class ExpandMath(Pass):
-    """Compute transcendental functions of f16 and bf16 in f32, expand `erf` and `sigmoid` to
-    arithmetic and `exp`, and multiply instead of dividing by powers of 2.
+    """Expand `erf` and `sigmoid` to arithmetic and `exp`, of f32 where they are of f16 or bf16, and
+    multiply instead of dividing by powers of 2.
 
         %y: tile<64xf16> = sigmoid %x
 
@@ -54,7 +54,7 @@ def _insert_before(op: Op, rewriter: Rewriter) -> Emit:
     return lambda new: rewriter.insert(new, op).results[0]
 
 
-@rules(math.Transcendental)
+@rules(math.Sigmoid, math.Erf)
 def compute_in_f32(op: Op, rewriter: Rewriter) -> None:
     """Computed in f32, and rounded once."""
     type_ = element_type(op.results[0].type)

@@ -82,23 +82,37 @@ class Cuda(Device):
         found = driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0
         return None if found and count.value else "this machine has no NVIDIA GPU"
 
+    @classmethod
+    def count(cls) -> int:
+        from cuda.bindings import driver
+
+        from iris.runtime.cuda.driver import call
+
+        return int(call(driver.cuDeviceGetCount))
+
+    @classmethod
+    def numbered(cls, number: int) -> Device:
+        return cls(number)
+
     def __init__(self, number: int = 0) -> None:
         # Opened when the device is, for they take long.
         from cuda.bindings import driver
 
         from iris.runtime import sharing
         from iris.runtime.cuda import cuda_graph, cuda_streams, nvrtc
-        from iris.runtime.cuda.driver import Allocation, OutOfMemory, call
+        from iris.runtime.cuda.driver import Allocation, Context, Fault, OutOfMemory, call
 
-        self._driver, self._call, self._out_of_memory = driver, call, OutOfMemory
+        self._driver, self._call = driver, call
+        self._out_of_memory, self._fault = OutOfMemory, Fault
         self._streams, self._nvrtc, self._allocation = cuda_streams, nvrtc, Allocation
         self._graphs = cuda_graph
         self._sharing, self.home = sharing, (dlpack.GPU, number)
+        if number:
+            self.name = f"{self.name}:{number}"
         self._foreign: dict[int, Stream] = {}  # streams of others, by their handles
         call(driver.cuInit, 0)
         device = call(driver.cuDeviceGet, number)
-        self._context = call(driver.cuDevicePrimaryCtxRetain, device)
-        self._enter()
+        self._context = Context(device)
         self._label = call(driver.cuDeviceGetName, 256, device).split(b"\0")[0].decode()
         ask = driver.CUdevice_attribute
         major, minor, self._most_shared, cores, kilohertz, bits = (
@@ -124,13 +138,12 @@ class Cuda(Device):
         self._modules: Recent[tuple[str, str, bool], Any] = Recent(_MOST_MODULES)
         self._pool = Pool(int(call(driver.cuDeviceTotalMem, device)) // 8)
         self.streams = cuda_streams.Streams(self._context)
+        self._call = self.streams.call  # which names the kernels of a fault
         self._queue = self.new_stream()
         # Copies wait for nothing but what they copy.
-        self._copying = call(driver.cuStreamCreate, driver.CUstream_flags.CU_STREAM_NON_BLOCKING)
-
-    def _enter(self) -> None:
-        """Make this GPU the one that this thread's calls are about."""
-        self._call(self._driver.cuCtxSetCurrent, self._context)
+        flag = driver.CUstream_flags.CU_STREAM_NON_BLOCKING
+        with self._context:
+            self._copying = call(driver.cuStreamCreate, flag)
 
     def describe(self) -> str:
         return f"{self._label}, {self._architecture}, {self._nvrtc.version()}"
@@ -140,9 +153,9 @@ class Cuda(Device):
     def compile(self, entry: Func, source: Source | None = None) -> Program:
         if source is None:
             raise DeviceError(f"{self.name} compiles text, and @{entry.symbol} came without any")
-        self._enter()
-        function = self._function(source, entry.fast_math)
-        self._check_limits(source, function)
+        with self._context:
+            function = self._function(source, entry.fast_math)
+            self._check_limits(source, function)
         return Program(entry, compiled_kernel(entry, source, function))
 
     def _function(self, source: Source, fast: bool) -> Any:
@@ -191,17 +204,17 @@ class Cuda(Device):
         return self._pool.allocate(self.name, size, self._new_block, persistent=persistent)
 
     def _new_block(self, size: int) -> Block | None:
-        self._enter()
         try:
-            return Block(self._allocation(size), None, size)
+            return Block(self._allocation(self._context, size), None, size)
         except self._out_of_memory:
             return None
+        except self._fault as fault:
+            raise self.streams.explained(fault) from None
 
     def copy_in(self, to: ArrayArgument, array: Array) -> None:
         block = to.memory.block
         for use in list(block.used.values()):
             use.wait()
-        self._enter()
         driver, at = self._driver, block.buffer.pointer + to.offset
         host = np.empty(_span(to), np.uint8)
         view = _within(host, to)
@@ -215,7 +228,6 @@ class Cuda(Device):
     def copy_out(self, source: ArrayArgument, array: Array) -> None:
         block = source.memory.block
         wait_for(block, block.written)
-        self._enter()
         host = np.empty(_span(source), np.uint8)
         at = block.buffer.pointer + source.offset
         self._copy(self._driver.cuMemcpyDtoHAsync, host.ctypes.data, at, host.nbytes)
@@ -224,15 +236,16 @@ class Cuda(Device):
     def _copy(self, copy: Any, to: int, source: int, size: int) -> None:
         """Copy, and wait until that is done."""
         if size:
-            self._call(copy, to, source, size, self._copying)
-            self._call(self._driver.cuStreamSynchronize, self._copying)
+            with self._context:
+                self._call(copy, to, source, size, self._copying)
+                self._call(self._driver.cuStreamSynchronize, self._copying)
 
     # Other libraries' arrays.
 
     def share(self, name: str, value: Any) -> tuple[ArrayArgument, Lent]:
         sharing = self._sharing
         library = sharing.library_of(value)
-        stream = sharing.current_stream(library)
+        stream = sharing.current_stream(library, self.home[1])
         found, dtype = sharing.taken(
             name, value, self.home, stream=stream or sharing.DEFAULT_STREAM
         )
@@ -277,20 +290,21 @@ class Cuda(Device):
 
     def new_stream(self) -> Stream:
         """A stream in order with the default one of CUDA, on which other libraries work."""
-        self._enter()
-        return self._streams.Stream(self.streams, self._call(self._driver.cuStreamCreate, 0))
+        with self._context:
+            handle = self._call(self._driver.cuStreamCreate, 0)
+        return self._streams.Stream(self.streams, handle)
 
     def launch(
         self, program: Program, grid: Grid, arguments: Sequence[Any], stream: Stream | None = None
     ) -> None:
-        if prod(grid):
+        if 0 not in grid:
             launch = self._launch(program, grid, arguments)
             self._stream(launch, stream).run(launch)
 
     def run(
         self, program: Program, grid: Grid, arguments: Sequence[Any], stream: Stream | None = None
     ) -> None:
-        if prod(grid):
+        if 0 not in grid:
             launch = self._launch(program, grid, arguments)
             on = self._stream(launch, stream)
             on.run(launch)
@@ -302,7 +316,7 @@ class Cuda(Device):
     def prepare(
         self, program: Program, grid: Grid, arguments: Sequence[Any], stream: Stream | None = None
     ) -> Callable[[], None]:
-        if not prod(grid):
+        if 0 in grid:
             return lambda: None
         launch = self._launch(program, grid, arguments)
         run = self._stream(launch, stream).run
@@ -314,8 +328,10 @@ class Cuda(Device):
     def record(self, launches: Sequence[RecordedLaunch], stream: Stream | None = None) -> Replay:
         if not are_alike_each_time(launches):
             return super().record(launches, stream)
-        self._enter()
-        return self._graphs.GraphReplay(self.streams, self._launch, launches, stream, self._queue)
+        with self._context:
+            return self._graphs.GraphReplay(
+                self.streams, self._launch, launches, stream, self._queue
+            )
 
     def _stream(self, launch: Launch, stream: Stream | None) -> Stream:
         """The stream that is asked for, or where another library uses what a launch is given."""
@@ -350,14 +366,14 @@ class Cuda(Device):
             written.append(report.block)
             reported = [report.block.buffer.pointer]
         constants = kernel.constants(arguments)
-        parameters = self._streams.parameters_of(pointers, constants, reported, grid)
+        parameters, table = self._streams.parameters_of(pointers, constants, reported, grid)
         return self._streams.Launch(
             kernel,
             grid,
             along,
             tuple(arguments),
             parameters,
-            ctypes.addressof(parameters),
+            table,
             tuple(blocks),
             tuple(written),
             tuple(homes),

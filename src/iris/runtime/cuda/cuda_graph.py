@@ -79,8 +79,8 @@ class GraphReplay(Replay):
 
     def change(self, number: int, launch: RecordedLaunch) -> None:
         new = self._bind(*launch)
-        call(cuda.cuCtxSetCurrent, self._streams.context)
-        self._graph.change(number, new)
+        with self._streams.context:
+            self._graph.change(number, new)
         self._launches[number] = new
         self._together = self._all()
 
@@ -88,7 +88,7 @@ class GraphReplay(Replay):
         launches = tuple(self._launches)
         return Launches(
             self._graph.launchable,
-            tuple(dict.fromkeys([launch.kernel.name for launch in launches])),
+            tuple({launch.kernel.name: launch.kernel for launch in launches}.values()),
             (self._graph, launches),
             frozenset().union(*[launch.blocks for launch in launches]),
             frozenset().union(*[launch.written for launch in launches]),

@@ -23,7 +23,7 @@ from iris.codegen.source import REPORT_HEADER_WORDS
 from iris.errors import DeviceError
 from iris.runtime import reports
 from iris.runtime.compiled_kernel import CompiledKernel
-from iris.runtime.cuda.driver import Event, call, error_text
+from iris.runtime.cuda.driver import Context, Event, Fault, call, error_text, failed
 from iris.runtime.device import Grid, Timing
 from iris.runtime.failure import Failures
 from iris.runtime.memory import MOST_USES, Block, Memory, Use
@@ -31,7 +31,7 @@ from iris.runtime.memory import MOST_USES, Block, Memory, Use
 # As many launches may be unsettled before a launch waits for the first of them.
 MOST_UNSETTLED = 256
 # As many kernels of a stream are named when something goes wrong in one that nobody can tell.
-_MOST_NAMES = 16
+_MOST_NAMED = 16
 
 
 class Launch(NamedTuple):
@@ -49,8 +49,8 @@ class Launch(NamedTuple):
     report: Memory | None
 
     @property
-    def names(self) -> tuple[str, ...]:
-        return (self.kernel.name,)
+    def kernels(self) -> tuple[CompiledKernel, ...]:
+        return (self.kernel,)
 
     def start(self, stream: Any) -> None:
         """Give it to the GPU."""
@@ -74,14 +74,14 @@ class Launch(NamedTuple):
             0,
         )[0]
         if status:
-            raise DeviceError(f"the kernel {source.entry} does not start: {error_text(status)}")
+            raise failed(status, f"the kernel {source.entry} does not start")
 
 
 class Launches(NamedTuple):
     """All that is told to the driver of launches that it has as a graph."""
 
     launchable: Any
-    names: tuple[str, ...]  # of their kernels
+    kernels: tuple[CompiledKernel, ...]
     keeps: tuple[Any, ...]  # alive
     blocks: Collection[Block]
     written: Collection[Block]
@@ -115,7 +115,7 @@ class Place:
 class Streams(Failures):
     """Shared by the streams of a GPU: one lock, and launches to look at once they are done."""
 
-    def __init__(self, context: Any):
+    def __init__(self, context: Context):
         super().__init__()
         self.context = context
         self.lock = threading.RLock()
@@ -134,6 +134,27 @@ class Streams(Failures):
             stream.synchronize()
         with self.lock:
             self.raise_untold()
+
+    def call(self, function: Callable[..., tuple[Any, ...]], *arguments: Any) -> Any:
+        """What a function of the driver gives."""
+        try:
+            return call(function, *arguments)
+        except Fault as fault:
+            raise self.explained(fault) from None
+
+    def explained(self, fault: Fault) -> DeviceError:
+        """The error for a fault, with the kernels of all streams that may not be done."""
+        with self.lock:
+            kernels = {k.name: k for stream in self.busy for k in stream.latest}
+        names = ", ".join(kernels)
+        places = [kernel.entry.location for kernel in kernels.values()]
+        which = f"one of the kernels {names}" if len(kernels) > 1 else f"the kernel {names}"
+        return DeviceError(
+            f"{which if kernels else 'a kernel'} failed: {fault.message}; nothing more runs on "
+            'this GPU in this process. Launches with device="interp" check each access, and name '
+            "the line of the first that is wrong",
+            locations=[(place.file, place.line) for place in places if place is not None],
+        )
 
     def at_work(self) -> tuple[int, int]:
         """How many streams have launches that are not done, and how many launches those are."""
@@ -175,7 +196,7 @@ class Stream:
         self.handle = handle
         self.given = self.done = 0  # launches
         self._streams = streams
-        self._names: deque[str] = deque(maxlen=_MOST_NAMES)
+        self.latest: deque[CompiledKernel] = deque(maxlen=_MOST_NAMED)
         # Which launch waits for which of another stream.
         self._awaited: deque[tuple[int, Stream, int]] = deque()
         self._destroy = cuda.cuStreamDestroy if owned else None
@@ -189,34 +210,11 @@ class Stream:
     def run(self, launch: Launch | Launches) -> None:
         """Give a launch to the GPU; raise what went wrong in one that was to write its memory."""
         streams = self._streams
-        with streams.lock:
-            call(cuda.cuCtxSetCurrent, streams.context)
-            for other in self._others(launch):
-                self._wait_for(other)
-            for home in launch.homes:
-                if home is not self:
-                    home.precede(self)
-            self.given += 1
-            is_kept = launch.report is not None or bool(streams.unsettled) or streams.has_failed
-            place = Place(self, self.given, launch if is_kept else None)
-            for block in launch.blocks:
-                block.used[self.number] = place
-            for block in launch.written:
-                block.written[self.number] = place
-            if is_kept:
-                streams.unsettled.append(place)
-            streams.busy[self] = None
-            self._names.extend(launch.names)
-            if streams.tell is None or isinstance(launch, Launches):
-                launch.start(self.handle)
-            else:
-                self._time(launch, streams.tell)
-            if self._last is not None:
-                self._last.record(self.handle)
-            for home in launch.homes:
-                if home is not self:
-                    self.precede(home)
-            first = streams.unsettled[0] if len(streams.unsettled) > MOST_UNSETTLED else None
+        try:
+            with streams.lock, streams.context:
+                first = self._give(launch)
+        except Fault as fault:
+            raise streams.explained(fault) from None
         if first is not None:
             first.wait()
 
@@ -228,8 +226,7 @@ class Stream:
 
     def follow(self, uses: dict[int, Use]) -> None:
         """Let what the stream is given from now on wait for some launches."""
-        with self._streams.lock:
-            call(cuda.cuCtxSetCurrent, self._streams.context)
+        with self._streams.lock, self._streams.context:
             for other in self._streams_of(uses):
                 self._wait_for(other)
 
@@ -238,22 +235,48 @@ class Stream:
         streams = self._streams
         with streams.lock:
             given = self.given
-        call(cuda.cuCtxSetCurrent, streams.context)
-        if self._last is None:
-            (status,) = cuda.cuStreamSynchronize(self.handle)
-        else:
-            (status,) = cuda.cuEventSynchronize(self._last.handle)
+        with streams.context:
+            if self._last is None:
+                (status,) = cuda.cuStreamSynchronize(self.handle)
+            else:
+                (status,) = cuda.cuEventSynchronize(self._last.handle)
         if status:
-            names = ", ".join(dict.fromkeys(self._names))
-            raise DeviceError(
-                f"one of the kernels {names} failed: {error_text(status)}; nothing more runs on "
-                "this GPU in this process"
-            )
-        with streams.lock:
+            raise streams.explained(Fault(error_text(status)))
+        with streams.lock, streams.context:
             self._finished(given)
             streams.settle()
 
     # With the lock of all streams.
+
+    def _give(self, launch: Launch | Launches) -> Place | None:
+        """Give a launch to the GPU; the first launch to settle, if too many are not."""
+        streams = self._streams
+        for other in self._others(launch):
+            self._wait_for(other)
+        for home in launch.homes:
+            if home is not self:
+                home.precede(self)
+        self.given += 1
+        is_kept = launch.report is not None or bool(streams.unsettled) or streams.has_failed
+        place = Place(self, self.given, launch if is_kept else None)
+        for block in launch.blocks:
+            block.used[self.number] = place
+        for block in launch.written:
+            block.written[self.number] = place
+        if is_kept:
+            streams.unsettled.append(place)
+        streams.busy[self] = None
+        if streams.tell is None or isinstance(launch, Launches):
+            launch.start(self.handle)
+        else:
+            self._time(launch, streams.tell)
+        self.latest.extend(launch.kernels)
+        if self._last is not None:
+            self._last.record(self.handle)
+        for home in launch.homes:
+            if home is not self:
+                self.precede(home)
+        return streams.unsettled[0] if len(streams.unsettled) > MOST_UNSETTLED else None
 
     def _finished(self, number: int) -> None:
         """Take down that the launches up to a number are done, and so those they waited for."""
@@ -264,7 +287,7 @@ class Stream:
             _, other, others = self._awaited.popleft()
             other._finished(others)
         if number == self.given:
-            self._names.clear()
+            self.latest.clear()
             self._streams.busy.pop(self, None)
 
     def _others(self, launch: Launch | Launches) -> dict[Stream, None]:
@@ -344,11 +367,11 @@ def _layout(pointers: int, constants: int, reports: int) -> _Layout:
 
 def parameters_of(
     pointers: Sequence[int], constants: bytes, reports: Sequence[int], grid: Grid
-) -> Array[c_char]:
-    """The parameters of a kernel in memory, behind a table of their addresses."""
+) -> tuple[Array[c_char], int]:
+    """The parameters of a kernel in memory, behind a table of their addresses; and its own."""
     layout = _layout(len(pointers), len(constants), len(reports))
     memory = layout.memory()
     start = addressof(memory)
     table = [start + offset for offset in layout.offsets]
     layout.pack_into(memory, 0, *table, *pointers, constants, *reports, *grid)
-    return memory
+    return memory, start

@@ -9,20 +9,45 @@ from cuda.bindings import driver as cuda
 
 from iris.errors import DeviceError
 
-_OUT_OF_MEMORY = cuda.CUresult.CUDA_ERROR_OUT_OF_MEMORY
+_STATUS = cuda.CUresult
+# What a kernel does that ends all work of the process on the GPU.  Whichever call comes next
+# reports it.  [CUDA Driver API: CUresult]
+_FAULTS = frozenset(
+    {
+        _STATUS.CUDA_ERROR_ILLEGAL_ADDRESS,
+        _STATUS.CUDA_ERROR_MISALIGNED_ADDRESS,
+        _STATUS.CUDA_ERROR_INVALID_ADDRESS_SPACE,
+        _STATUS.CUDA_ERROR_INVALID_PC,
+        _STATUS.CUDA_ERROR_ILLEGAL_INSTRUCTION,
+        _STATUS.CUDA_ERROR_HARDWARE_STACK_ERROR,
+        _STATUS.CUDA_ERROR_LAUNCH_TIMEOUT,
+        _STATUS.CUDA_ERROR_LAUNCH_FAILED,
+    }
+)
 
 
 class OutOfMemory(DeviceError):
     """The GPU has not as much memory."""
 
 
+class Fault(DeviceError):
+    """A kernel did what ends all work on the GPU; which one, the driver does not tell."""
+
+
+def failed(status: Any, what: str) -> DeviceError:
+    """The error for a status of the driver, and what it was asked to do."""
+    if status in _FAULTS:
+        return Fault(error_text(status))
+    wrong = OutOfMemory if status == _STATUS.CUDA_ERROR_OUT_OF_MEMORY else DeviceError
+    return wrong(f"{what}: {error_text(status)}")
+
+
 def call(function: Callable[..., tuple[Any, ...]], *arguments: Any) -> Any:
     """What a function of the driver gives: nothing, a value, or a list of several."""
-    status, *values = function(*arguments)
-    if status:
-        wrong = OutOfMemory if status == _OUT_OF_MEMORY else DeviceError
-        raise wrong(f"{function.__name__}: {error_text(status)}")
-    return values[0] if len(values) == 1 else values
+    found = function(*arguments)
+    if status := found[0]:
+        raise failed(status, function.__name__)
+    return found[1] if len(found) == 2 else list(found[1:])
 
 
 def error_text(status: Any) -> str:
@@ -31,18 +56,40 @@ def error_text(status: Any) -> str:
     return str(status) if unknown else text.decode()
 
 
+class Context:
+    """A GPU, to be the one that this thread's calls are about within a `with`: afterwards it is the
+    one that other libraries work on again."""
+
+    __slots__ = ("_handle", "_pop", "_push")
+
+    def __init__(self, device: Any):
+        # The module may go before memory does.
+        self._push, self._pop = cuda.cuCtxPushCurrent, cuda.cuCtxPopCurrent
+        self._handle = call(cuda.cuDevicePrimaryCtxRetain, device)
+
+    def __enter__(self) -> None:
+        (status,) = self._push(self._handle)
+        if status:
+            raise failed(status, "cuCtxPushCurrent")
+
+    def __exit__(self, *error: object) -> None:
+        self._pop()
+
+
 class Allocation:
-    """Memory of the GPU, for as long as somebody refers to this."""
+    """Memory of a GPU, for as long as somebody refers to this."""
 
-    __slots__ = ("_free", "pointer")
+    __slots__ = ("_context", "_free", "pointer")
 
-    def __init__(self, size: int):
-        self._free = cuda.cuMemFree  # the module may go before this
-        self.pointer = int(call(cuda.cuMemAlloc, size))
+    def __init__(self, context: Context, size: int):
+        self._context, self._free = context, cuda.cuMemFree
+        with context:
+            self.pointer = int(call(cuda.cuMemAlloc, size))
 
     def __del__(self) -> None:
         if hasattr(self, "pointer"):
-            self._free(self.pointer)
+            with self._context:
+                self._free(self.pointer)
 
 
 class Event:

@@ -72,6 +72,7 @@ def run(
         grid,
         arguments,
         accuracy,
+        {} if exact_math else target.coarse,
         flushes=not exact_math,
         reorder=reordered.reorder if fast else None,
         contended=contended,

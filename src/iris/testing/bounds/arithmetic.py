@@ -14,7 +14,7 @@ from iris.ir.core import Op
 from iris.ir.facts import facts, numpy_of
 from iris.ir.math import Predicate, element_type
 from iris.ir.types import DType, Kind, f32
-from iris.targets.target import Accuracy
+from iris.targets.target import EXACTLY, Accuracy
 from iris.testing.bounds.frame import BoundedFrame, origin, propagation
 from iris.testing.bounds.interval import (
     EXACT,
@@ -30,8 +30,6 @@ from iris.testing.bounds.interval import (
 
 Array = npt.NDArray[Any]
 Found = Sequence[Array]
-
-EXACTLY = Accuracy()
 
 
 def dtype_of(op: Op, operand: int = 0) -> DType:
@@ -176,7 +174,8 @@ def _power(of: Callable[..., Array], x: Interval, y: Interval) -> Interval:
 def transcendental(
     frame: BoundedFrame, op: Op, results: Found, operands: Found, errors: Found
 ) -> Found:
-    dtype, accuracy = dtype_of(op), frame.accuracy.get(op.name, EXACTLY)
+    dtype = dtype_of(op)
+    accuracy = frame.accuracy(op.name, dtype)
     if dtype is not f32:  # it is rounded to f32 before
         accuracy = replace(accuracy, ulps=max(accuracy.ulps, 0.5))
     inexact = accuracy != EXACTLY

@@ -14,8 +14,8 @@ from iris.interp.operands import Masked, with_axes
 from iris.ir.control import For, Func, If, Loop, While
 from iris.ir.core import Facet, Op, Region, Value
 from iris.ir.effects import effects_within, writes
-from iris.ir.types import bf16, f16, f32
-from iris.targets.target import Accuracy
+from iris.ir.types import DType, bf16, f16, f32
+from iris.targets.target import EXACTLY, Accuracy
 from iris.testing.bounds.interval import EXACT
 from iris.testing.bounds.masked import BoundedOperands
 from iris.testing.bounds.memory import Memory
@@ -45,6 +45,7 @@ class BoundedLaunch(Launch):
         grid: Grid,
         arguments: Sequence[Any],
         accuracy: Mapping[str, Accuracy],
+        coarse: Mapping[str, Accuracy],
         *,
         flushes: bool,
         reorder: Callable[..., Array] | None,
@@ -52,6 +53,7 @@ class BoundedLaunch(Launch):
     ):
         super().__init__(function, grid, arguments)
         self.accuracy = accuracy
+        self.coarse = coarse
         self.flushes = flushes
         self.reorder = reorder  # where floats may be computed in any order, the errors of that
         self.operations = 0  # that were so, until now
@@ -97,10 +99,10 @@ class BoundedFrame(Frame):
         self.errors: dict[Value, Array] = {}
         self.terms: dict[Value, Terms] = {}
 
-    @property
-    def accuracy(self) -> Mapping[str, Accuracy]:
-        """How exact functions such as `exp` are."""
-        return self.launch.accuracy
+    def accuracy(self, name: str, dtype: DType) -> Accuracy:
+        """How exact a function such as `exp` is before its result is rounded to a dtype."""
+        exact = self.launch.accuracy.get(name, EXACTLY)
+        return exact if dtype is f32 else self.launch.coarse.get(name, exact)
 
     def error(self, value: Value) -> Array:
         found = self.errors.get(value)

@@ -49,7 +49,7 @@ def _differences(
     device: Device, program: Program, compiled: runtime.Program, how: str
 ) -> list[str]:
     """A line for each array that is out of bounds, in the first order that has any."""
-    expected = Expected.of(program, exact_math=False)
+    expected = Expected.of(program, exact_math=False, target=device.target)
     wrong: list[str] = []
     try:
         for order in ORDERS:

@@ -173,6 +173,8 @@ def predicted(schedule: KernelSchedule, simdgroups: int, target: Target) -> Pred
     threads = simdgroups * SIMDGROUP_WIDTH
     counts = Counts(work=Counter(program.counts.work), device=program.counts.device)
     counts.barriers["threadgroup"] = max([dot.iterations for dot in program.dots])
+    if target.copies:
+        counts.copies = counts.barriers["threadgroup"]
     operands, accumulators = 0, program.accumulators
     for dot in program.dots:
         among = dot.among(simdgroups)
@@ -303,7 +305,8 @@ def _access(
     target: Target,
     most: int | None = None,
 ) -> None:
-    """Count bytes and lines of a load or store of at most `most` neighbours at once."""
+    """Count bytes and lines of a load or store of at most `most` neighbours at once; each line is
+    taken to be needed whole."""
     size, tile = ref.element.bytes, schedule.lanes_along(axes)
     neighbours = [
         schedule.lanes.get(atom, 1) for atom, n in offset.terms if n == 1 and isinstance(atom, Axis)
@@ -312,8 +315,9 @@ def _access(
     together = together if most is None else min(together, most)
     elements = times * _computed(schedule, axes)
     counts.device.loaded += elements * size
-    lines = tile // together * -(-together * size // target.line_bytes)
-    counts.device.lines += elements // tile * lines
+    lines = elements // tile * (tile // together * -(-together * size // target.line_bytes))
+    counts.device.lines += lines
+    counts.device.passed += lines * target.line_bytes
 
 
 def _accumulators(schedule: KernelSchedule) -> int:
