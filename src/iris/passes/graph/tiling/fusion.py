@@ -41,7 +41,7 @@ MOST_OPS = 256
 
 
 class _Planned(NamedTuple):
-    """What is known of a kernel, and of all that are equal to it."""
+    """The plan of a kernel, which all kernels that are equal to it share."""
 
     schedule: WrittenSchedule
     cost: Cost
