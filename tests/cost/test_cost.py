@@ -468,19 +468,6 @@ def test_functions_take_what_exactness_costs_where_it_is_known() -> None:
     assert work("f32", ", fast_math=true") == work("f16") == [apple, apple]
 
 
-def test_parts_of_lines_are_loaded_and_whole_ones_stored() -> None:
-    body = """
-        %wide: i32 = constant 64
-        %at: i32 = mul %lane, %wide
-        %x: f32 = metal.load %X, %at
-        """
-    stored = body + "metal.store %X, %at, %x"
-    passed = [
-        count(function(HEAD, text, 1), Sizes(), H100).device.passed for text in (body, stored)
-    ]
-    assert passed == [32 * 32, 32 * 32 + 32 * 128]
-
-
 def test_an_estimate_is_a_table_of_chips() -> None:
     lines = str(gemm(64, 32, 4)).splitlines()
     assert lines[0].startswith("@matmul: 64 programs of 4 simdgroups, ")

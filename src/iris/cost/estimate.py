@@ -95,7 +95,6 @@ class Counts:
     sums: Counter[str] = field(default_factory=Counter)
     touched: Counter[Value] = field(default_factory=Counter)
     waits: int = 0  # iterations that use what they load from device memory
-    copies: int = 0  # instructions that load it in passing
     guesses: int = 0  # loops and offsets of which nothing is known
     #: What of all this is done in loops without barriers.
     apart: Counts | None = None
@@ -127,7 +126,8 @@ class _Walk:
         self.counts = Counts()
         self.accesses: list[Access] = []
         self.target = target
-        self.is_fast = function.fast_math
+        self.function = function
+        self.meets = False  # whether a loop around what is looked at has barriers
         self.sample = Sample(function, sizes, others)
         self.times = self.at_once = self.turns = 1
         self.loads = False  # whether the iteration that is looked at loads from device memory
@@ -139,9 +139,11 @@ class _Walk:
     def in_turn(self, region: Region, times: int = 1) -> None:
         """Go through iterations of a loop, which wait once each for all that they load."""
         around, self.loads, self.turns = (self.loads, self.turns), False, self.turns * times
-        counts, apart = self.counts, self.counts.apart
-        if apart is not None and not any(map(_meets, region.walk())):
+        counts, apart, met = self.counts, self.counts.apart, self.meets
+        meets = any(map(_meets, region.walk()))
+        if apart is not None and not (met or meets):
             self.counts = Counts()
+        self.meets = met or (meets and region is not self.function.body)
         with self.repeated(times):
             self.region(region)
         self.counts.waits += self.turns * self.loads
@@ -149,7 +151,7 @@ class _Walk:
             apart.add(self.counts)
             counts.add(self.counts)
             self.counts = counts
-        self.loads, self.turns = around
+        (self.loads, self.turns), self.meets = around, met
 
     def region(self, region: Region) -> None:
         for op in region:
@@ -310,7 +312,7 @@ def _work_of(walk: _Walk, op: Op) -> Work:
     work: Work = facts[type(op)].work
     more = walk.target.core.exactness.get(op.name)
     is_coarse = op.name in walk.target.coarse and element_type(op.results[0].type).element.bits < 32
-    if more is None or walk.is_fast or is_coarse:
+    if more is None or walk.function.fast_math or is_coarse:
         return work
     return {**work, "alu": work.get("alu", 0) + more}
 
@@ -344,10 +346,9 @@ def load(walk: _Walk, op: metal.Load) -> None:
 
 @cost(metal.Copy)
 def copy(walk: _Walk, op: metal.Copy) -> None:
-    unit = walk.target.sector_bytes
+    unit = walk.target.line_bytes
     counted, moved = walk.access(op.source, op.source_offset, op.mask, op.count, unit)
     counted.loaded += moved
-    walk.counts.copies += walk.simdgroups
     counted, moved = walk.access(op.base, op.offset, None, op.count, unit)
     counted.stored += moved
 
@@ -650,13 +651,14 @@ def on_chip(
     # What cores without programs do not ask for the others get, up to what one can take.
     idle = chip.cores / min(chip.cores, max(sizes.programs, 1))
     share = max(core.l2_bytes, min(core.l2_port_bytes, core.l2_bytes * idle))
+    ahead = bool(counts.mmas or sums)  # what products need is loaded an iteration before
     bounds = {
         "arithmetic": max(slow, matrix) if core.has_matrix_units else slow + matrix,
         "shared": spent["shared"],
         "shuffle": spent["shuffle"],
         "L1": spent["L1"],
         "L2": spent["L2"] * core.l2_bytes / share,
-        "latency": counts.waits * core.latency_cycles / programs,
+        "latency": 0 if ahead else counts.waits * core.latency_cycles / programs,
         "waiting": waiting,
     }
     hertz = chip.clock * 1e9
@@ -664,7 +666,7 @@ def on_chip(
     seconds = {name: bound * each / hertz for name, bound in bounds.items()}
     seconds["memory"] = moved / (chip.bandwidth * 1e9)
     slowest = max(seconds.values())
-    if core.latency_cycles and not counts.copies:
+    if core.latency_cycles and not ahead:
         # Programs that start at a time load at a time, and then compute: it is those of the next
         # wave that load meanwhile.
         loading = max(seconds[name] for name in ("memory", "L1", "L2", "latency"))
