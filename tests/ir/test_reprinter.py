@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import iris
-from iris.compiler.compilation import METAL_PIPELINE
+from iris.compiler.pipelines import METAL_PIPELINE
 from iris.ir import parse, to_text
 from iris.ir.core import Location, Module
 from iris.ir.text.reprinter import Reprinter

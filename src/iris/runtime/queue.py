@@ -298,7 +298,7 @@ class Stream:
             while True:
                 with streams.lock:
                     others = self._in_the_way(launch)
-                    silent = self._silent(others)
+                    silent = self._silent(others) if others else None
                     if silent is None:
                         batch = self._encode(launch, others)
                         oldest = self._sent[0] if len(self._sent) > MOST_BATCHES else None

@@ -77,8 +77,6 @@ class Sender:
 
     def _ran(self, device: Device, timing: Timing) -> None:
         entry = timing.entry
-        if isinstance(entry, str):  # whose work nobody counts
-            return
         number = self._kernels.get(entry)
         if number is None:
             number = self._kernels[entry] = next(self._numbers)

@@ -36,6 +36,11 @@ def to_text(node: Module | Op, *, locations: bool = False) -> str:
     return "\n".join(printer.lines) + "\n"
 
 
+def _type_text(type_: object) -> str:
+    """The text of a type; broken IR may have anything there."""
+    return type_text(type_) if isinstance(type_, Type) else str(type_)
+
+
 class Hints:
     """The name hints that the names in a text stand for.
 
@@ -187,7 +192,7 @@ class Printer:
             text += after[1:]
         if not results:
             return text
-        defined = [f"{names.get(v) or self.name(v)}: {type_text(v.type)}" for v in results]
+        defined = [f"{names.get(v) or self.name(v)}: {_type_text(v.type)}" for v in results]
         return f"{', '.join(defined)} = {text}"
 
     def place(self, op: Op) -> str:
