@@ -19,6 +19,7 @@ from iris.compiler.candidates import watched
 from iris.compiler.kernel import Kernel
 from iris.errors import ArgumentError, OutOfResources, ProgramError
 from iris.runtime.device import Grid, Program, Timing
+from iris.runtime.devices import select
 from iris.runtime.interpreters import Interpreter
 from iris.testing import do_bench
 from tuned_kernels import blocks, scale
@@ -179,6 +180,25 @@ def test_comparing_tells_of_no_other_launch() -> None:
     np.testing.assert_array_equal(out.numpy(), 2 * x.numpy())
     with pytest.raises(ProgramError, match="it fails"):
         iris.synchronize()
+
+
+def test_what_failed_before_is_the_fault_of_no_timed_candidate(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    @iris.kernel
+    def fail(X):
+        iris.device_assert(iris.load(X) < 0, "it fails")
+
+    device = select("softmetal")
+    monkeypatch.setattr(type(device), "is_timed", True)
+    x, out = (iris.asarray(array, device=device) for array in arrays(100))
+    kernel = tuned(double, iris.Config(BLOCK=64), iris.Config(BLOCK=128))
+    fail[1](iris.asarray(np.zeros(1, np.float32), device=device), device=device)
+    with pytest.raises(ProgramError, match="it fails"):
+        kernel[blocks(100)](x, out, 100, device=device)
+    kernel[blocks(100)](x, out, 100, device=device)
+    assert all(row.milliseconds is not None for row in kernel.reports[0].rows)
+    np.testing.assert_array_equal(out.numpy(), 2 * x.numpy())
 
 
 def test_arrays_that_overlap_do_in_the_copies_as_well() -> None:

@@ -156,6 +156,8 @@ def compare(
     `reorder` they may differ as sums in another order do, else in no bit.  Raises what is wrong
     with the first one if something is wrong with all.
     """
+    if device.is_timed:
+        device.synchronize()  # else a candidate that is timed would be told what failed before
     name = candidates[0].name
     rows = _measured(candidates, device, executor, name)
     ranked = sorted(
