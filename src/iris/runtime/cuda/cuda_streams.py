@@ -201,7 +201,10 @@ class Stream:
         self._awaited: deque[tuple[int, Stream, int]] = deque()
         self._destroy = cuda.cuStreamDestroy if owned else None
         # Of another library's stream, which that may end at any time: behind all launches.
-        self._last = None if owned else Event()
+        self._last: Event | None = None
+        if not owned:
+            with streams.context:
+                self._last = Event()
 
     def __del__(self) -> None:
         if self._destroy is not None:
