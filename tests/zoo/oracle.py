@@ -11,6 +11,7 @@ import importlib
 import json
 import pickle
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -85,15 +86,17 @@ def run(path: str, case: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
     import triton.language as tl
     from triton.runtime.interpreter import InterpretedFunction
 
-    module, _, name = path.rpartition(".")
-    kernel = getattr(importlib.import_module(module), name)
+    at, _, name = path.rpartition(".")
+    module = importlib.import_module(at)
+    module.range = _counted  # type: ignore[attr-defined]
+    kernel = getattr(module, name)
     while not isinstance(kernel, InterpretedFunction):
         kernel = kernel.fn
     passed = {}
     for argument, value in case["arguments"].items():
         if argument in arrays:
             value = Tensor(arrays[argument])
-        elif type(value) is float and argument not in case["constants"]:
+        elif type(value) in (int, float) and argument not in case["constants"]:
             value = _scalar(value)
         elif isinstance(value, str) and value.startswith("tl."):
             value = getattr(tl, value.removeprefix("tl."))
@@ -101,12 +104,19 @@ def run(path: str, case: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
     kernel[case.get("grid", (1, 1, 1))](**passed)
 
 
+def _counted(*bounds: Any) -> Iterator[Any]:
+    """Python's `range` for a kernel: its numbers are values that have methods, as in Triton."""
+    given = [int(b.handle.data.item()) if hasattr(b, "handle") else int(b) for b in bounds]
+    return map(_scalar, range(*given))
+
+
 def _scalar(value: float) -> Any:
-    """A float as a kernel gets one from a launch; the interpreter passes it as Python's."""
+    """A number as a kernel gets one from a launch; the interpreter passes it as Python's."""
     import triton.language as tl
     from triton.runtime.interpreter import TensorHandle
 
-    return tl.tensor(TensorHandle(np.array([value], np.float32), tl.float32), tl.float32)
+    dtype, kind = (tl.float32, np.float32) if type(value) is float else (tl.int32, np.int32)
+    return tl.tensor(TensorHandle(np.array([value], kind), dtype), dtype)
 
 
 def _give_functions() -> None:
