@@ -17,6 +17,7 @@ import json
 import os
 import subprocess
 import sys
+from collections import defaultdict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import cache, partial
@@ -24,6 +25,7 @@ from hashlib import sha256
 from math import inf
 from pathlib import Path
 from statistics import median
+from threading import Lock
 from typing import NamedTuple
 
 from planted import Bug, bugs
@@ -62,9 +64,17 @@ def hunt(package: Path, oracle: str, seed: int, limits: Limits) -> Result:
     return result._replace(message=result.message.partition("\n")[0][:LINE])
 
 
-@cache
+ALARMS: defaultdict[tuple[str, int], Lock] = defaultdict(Lock)
+
+
 def false_alarm(oracle: str, seed: int, examples: int) -> float:
     """After how many examples of a hunt an oracle fails on the unchanged compiler."""
+    with ALARMS[oracle, seed]:  # many bugs ask at once
+        return _false_alarm(oracle, seed, examples)
+
+
+@cache
+def _false_alarm(oracle: str, seed: int, examples: int) -> float:
     result = hunt(PACKAGE.parent, oracle, seed, Limits(examples, 600, 0))
     return result.examples if result.found else inf
 
