@@ -12,7 +12,7 @@ import pytest
 
 import iris
 from iris import metal
-from iris.ir.verify import verify
+from iris.ir import verify
 from iris.testing import sources
 
 
@@ -339,8 +339,8 @@ def test_numbers_of_variables_are_plain_in_attributes() -> None:
             x = iris.reshape(iris.arange(start, start + 16), (4, 4))
             iris.store(Out + iris.arange(0, 4), iris.sum(iris.cumsum(x, axis), 0))
 
-    @metal.kernel
-    def threads(Out: "device int*"):
+    @metal.kernel(param_types={"Out": "device int*"})
+    def threads(Out):
         i = metal.thread_id_x()
         lane = 1
         v = metal.int2(i, i)
