@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 import iris
+from iris import metal
+from iris.ir import verify
 from iris.testing import sources
 
 
@@ -326,3 +328,26 @@ def test_numbers_in_objects_of_the_user_are_plain_numbers_after_the_trace() -> N
     assert out[0] == 2
     assert type(settings["scale"]) is float
     assert type(settings["names"][1]) is int
+
+
+def test_numbers_of_variables_are_plain_in_attributes() -> None:
+    @iris.kernel
+    def tiles(Out):
+        start, axis = 0, 0
+        if iris.program_id(0) > 0:
+            start, axis = start + 4, axis + 1
+            x = iris.reshape(iris.arange(start, start + 16), (4, 4))
+            iris.store(Out + iris.arange(0, 4), iris.sum(iris.cumsum(x, axis), 0))
+
+    @metal.kernel(param_types={"Out": "device int*"})
+    def threads(Out):
+        i = metal.thread_id_x()
+        lane = 1
+        v = metal.int2(i, i)
+        if i > 3:
+            v = v + 1
+        Out[i] = metal.simd_broadcast(v[lane], lane)
+
+    out = np.zeros(32, np.int32)
+    verify(tiles.lower(out, grid=1).traced)
+    verify(threads.lower(out, grid=1, threadgroup=32).traced)

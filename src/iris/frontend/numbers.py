@@ -68,6 +68,13 @@ def plain(x: Any) -> Any:
     return float(x) if isinstance(x, VariableFloat) else x
 
 
+def as_attribute(x: Any) -> Any:
+    """An attribute as the IR has it: its ints, alone or in a tuple, are of Python's own class."""
+    if type(x) is tuple:
+        return tuple(map(as_attribute, x))
+    return int(x) if isinstance(x, int) and type(x) is not bool else x
+
+
 def carry(values: Iterable[object]) -> None:
     """Note of the numbers among some values that a loop changes the variables they are in."""
     for x in values:

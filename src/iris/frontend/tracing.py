@@ -25,7 +25,7 @@ from iris.errors import (
     UserError,
     VerifyError,
 )
-from iris.frontend.numbers import VariableNumber
+from iris.frontend.numbers import VariableNumber, as_attribute
 from iris.frontend.specs import Threads
 from iris.ir.builder import Builder
 from iris.ir.core import AnyOp, Level, Location, Op, Region, Value
@@ -149,6 +149,7 @@ class Tracer:
     def insert(self, op: AnyOp) -> AnyOp:
         if op.level not in (None, self.level):
             raise error_here(LanguageError, _FOREIGN[self.level])
+        op.attributes = as_attribute(op.attributes)
         op.location = location()
         return self.builder.insert(op)
 

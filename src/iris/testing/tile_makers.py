@@ -13,7 +13,7 @@ from iris.ir.control import For, If, While, Yield
 from iris.ir.core import Op, Region, Value
 from iris.ir.kinds import AtomicKind, ReduceKind, ScanKind
 from iris.ir.math import Predicate, element_type
-from iris.ir.types import MAX_RANK, DType, ElementType, Tile, Type, bool_, f32, i32
+from iris.ir.types import MAX_RANK, DType, ElementType, Tile, Type, bool_, f16, f32, i32
 from iris.testing.access import block, other_name, place, read, revisit, write
 from iris.testing.bands import attend, go_over_band
 from iris.testing.choices import Choices
@@ -652,14 +652,22 @@ def dot(cls: type[tile.Dot], draft: TileDraft, choices: Choices) -> None:
     if style == 1 and min(rows, columns) > 1:
         multiply_halves(draft, a, b)
         return
-    # Whole numbers as small as these are of tf32.
-    op = tile.Dot(a, b, acc, tf32=dtype is f32 and acc is None)
+    tf32 = dtype is f32 and acc is None and choices.flag()
+    if tf32:
+        a, b = (of_tf32(draft, x) for x in (a, b))
+    op = tile.Dot(a, b, acc, tf32=tf32)
     draft.add(op)
     if acc is None and dtype.is_float:
         draft.bounds[op.result] = depth * SUMMED**2
     if acc is not None and choices.flag(4):  # which is used again
         other = draft.exact(draft.other(a, choices), SUMMED, SUMMED)
         draft.add(tile.Dot(other, b, acc))
+
+
+def of_tf32(draft: TileDraft, x: Value) -> Value:
+    """Numbers of f32, whatever they are, made into ones of f16: tf32 has all of them."""
+    type_ = element_type(x.type)
+    return draft.put(math.Cast(draft.put(math.Cast(x, type_.with_element(f16))), type_))
 
 
 def multiply_halves(draft: TileDraft, a: Value, b: Value) -> None:
