@@ -121,7 +121,7 @@ def _difference(terms: Terms, op: math.Sub, values: Mapping[Value, Array]) -> No
 @term_rules(math.Exp, math.Exp2)
 def _exponential(terms: Terms, op: Op, values: Mapping[Value, Array]) -> None:
     (difference,) = op.operands
-    of = terms.differences.get(difference)
+    of = terms.differences.get(_source(difference))
     if of is None:
         return
     dtype = element_type(difference.type).element
@@ -152,14 +152,16 @@ def _changes(x: Array, axes: Sequence[int]) -> int:
 @term_rules(math.Mul, math.Div)
 def _times(terms: Terms, op: Op, values: Mapping[Value, Array]) -> None:
     x, y = op.operands
-    if isinstance(op, math.Mul) and x is y and x in terms.deviations and values[x].size:
-        of = terms.deviations[x]
-        terms.squares[op.results[0]] = _square(values[of.x], of.axes, values[x].shape)
+    of = terms.deviations.get(_source(x))
+    if isinstance(op, math.Mul) and x is y and of is not None and values[x].size:
+        terms.squares[op.results[0]] = _square(of, x, values)
         return
-    if isinstance(op, math.Mul) and x not in terms.found and x not in terms.sums:
+    for one in (x,) if isinstance(op, math.Div) else (y, x):
+        total = terms.sums.get(_source(one))
+        if total is not None:
+            terms.means[op.results[0]] = total
+    if isinstance(op, math.Mul) and x not in terms.found:
         x, y = y, x
-    if x in terms.sums:
-        terms.means[op.results[0]] = terms.sums[x]
     term = terms.found.get(x)
     if term is None or y in terms.found:
         return
@@ -176,21 +178,22 @@ def _times(terms: Terms, op: Op, values: Mapping[Value, Array]) -> None:
     terms.gone[op.results[0]] = np.broadcast_to(terms.gone[x], factor.shape)
 
 
-def _square(x: Array, axes: Sequence[int], shape: tuple[int, ...]) -> Term:
-    """The terms of a sum of squared deviations along some axes, which may be a view of such.
+def _square(of: graph.Reduce, deviation: Value, values: Mapping[Value, Array]) -> Term:
+    """The squares of deviations from the mean of what a sum is of, or of a view of these.
 
     A mean so far is rounded with each element: by units of how far elements are from the first.
     """
+    x, axes = values[of.x], of.axes
     wide = np.where(np.isfinite(x), x, 0.0).astype(np.float64)
     first = wide[tuple([slice(1) if axis in axes else slice(None) for axis in range(x.ndim)])]
     shifted = wide - np.where(np.abs(first) <= 2.0**100, first, 0.0)
     most, apart = np.abs(shifted).max(axes, keepdims=True), np.ptp(wide, axes, keepdims=True)
-    if shape != x.shape:
+    if of.x not in deviation.producer.operands:  # whose axes may be others
         most, apart = most.max(), apart.max()
     count = prod([x.shape[axis] for axis in axes])
     absolute = 4 * (count + 8) * SPACING[f32] * most * apart + LEAST[f32]
     parts = 8 * SPACING[f32], absolute, np.maximum(apart, 1) ** 2
-    return Term(*[np.broadcast_to(part, shape) for part in parts])
+    return Term(*[np.broadcast_to(part, values[deviation].shape) for part in parts])
 
 
 @term_rules(math.Neg, math.Cast, graph.Reshape, graph.Broadcast, graph.Transpose)

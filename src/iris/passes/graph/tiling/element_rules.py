@@ -34,6 +34,8 @@ from iris.passes.graph.tiling.element_ref import (
 )
 from iris.passes.graph.tiling.index_expr import Axis, IndexExpr, divide
 
+SCATTER_READ = "the result of a scatter must be in memory before it is read"
+
 
 @element_rules(math.Elementwise)
 def elementwise_expr(op: math.Elementwise, ref: ElementRef, elements: ElementGraph) -> ElementExpr:
@@ -212,7 +214,7 @@ def gather_expr(op: graph.Gather, ref: ElementRef, elements: ElementGraph) -> El
 
 @element_rules(graph.Scatter)
 def scatter_expr(op: graph.Scatter, ref: ElementRef, elements: ElementGraph) -> ElementExpr:
-    raise CannotFuse("the result of a scatter must be in memory before it is read")
+    raise CannotFuse(SCATTER_READ)
 
 
 @element_rules(graph.Kernel, graph.Launch)

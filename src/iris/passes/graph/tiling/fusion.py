@@ -17,6 +17,7 @@ from iris.ir.math import Elementwise, element_type
 from iris.passes.graph.tiling.choose_schedule import cheapest_schedule
 from iris.passes.graph.tiling.element_graph import ElementGraph
 from iris.passes.graph.tiling.element_ref import CannotFuse
+from iris.passes.graph.tiling.element_rules import SCATTER_READ
 from iris.passes.graph.tiling.kernel_cost import Cost, cost_of
 from iris.passes.graph.tiling.kernel_regions import Candidate
 from iris.passes.graph.tiling.kernel_schedule import SUM_ORDERS_DIFFER, KernelSchedule
@@ -251,6 +252,9 @@ class Fusion:
                 f"a kernel takes {self.max_arrays} arrays, not {len(read) + len(outputs)}"
             )
         order = sorted(ops, key=self.position.__getitem__)
+        # Not even for results of no elements, which no rule of elements sees.
+        if any(isinstance(op, graph.Scatter) and op.result not in outputs for op in order):
+            raise CannotFuse(SCATTER_READ)
         structure, numbers = _structure(outputs, read, order)
         schedule: KernelSchedule | WrittenSchedule | None = None
         if structure not in self.planned:
