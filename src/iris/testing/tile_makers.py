@@ -653,7 +653,8 @@ def dot(cls: type[tile.Dot], draft: TileDraft, choices: Choices) -> None:
         multiply_halves(draft, a, b)
         return
     # Whole numbers as small as these are of tf32.
-    op = tile.Dot(a, b, acc, tf32=dtype is f32 and acc is None)
+    is_whole = dtype is f32 and not draft.rounding
+    op = tile.Dot(a, b, acc, tf32=is_whole and acc is None)
     draft.add(op)
     if acc is None and dtype.is_float:
         draft.bounds[op.result] = depth * SUMMED**2

@@ -533,13 +533,14 @@ warpSize
 """
 _FUNCTIONS = """
 as_type to_i16 converted vec packed lanes each just just_of seen unit magnitude to_floor to_ceil
-to_even greater lesser greater_number lesser_number greater_or_nan lesser_or_nan multiply_add unsigned_of
-difference add_saturated choose exchange_with from_lane atomic_add atomic_max atomic_min atomic_and atomic_or
-atomic_xor atomic_exchange atomic_load atomic_compare_exchange fragment pair filled lane_of
-thread_of exchange_with_lane from_lane_of bits_of transposed copy wait_copies load_rows place_in_a
-multiply multiply_all element_of exactly_exp exactly_exp2 exactly_sqrt exactly_rsqrt exactly_sin
-exactly_cos exactly_log exactly_log2 exactly_tanh exactly_pow nearly_exp nearly_exp2 nearly_sqrt
-nearly_rsqrt nearly_sin nearly_cos coarsely_exp coarsely_exp2 power_of_e power_of_2 memcpy fmaf
+to_even greater lesser greater_number lesser_number greater_or_nan lesser_or_nan multiply_add
+unsigned_of difference add_saturated choose exchange_with from_lane atomic_add atomic_max atomic_min
+atomic_and atomic_or atomic_xor atomic_exchange atomic_load atomic_compare_exchange fragment pair
+filled lane_of thread_of exchange_with_lane from_lane_of bits_of transposed copy wait_copies
+load_rows place_in_a multiply multiply_all element_of exactly_exp exactly_exp2 exactly_sqrt
+exactly_rsqrt exactly_sin exactly_cos exactly_log exactly_log2 exactly_tanh exactly_pow nearly_exp
+nearly_exp2 nearly_sqrt nearly_rsqrt nearly_sin nearly_cos coarsely_exp coarsely_exp2 power_of_e
+power_of_2 memcpy fmaf
 fmodf abs floor fma isinf copysign error_function
 fma_bfloat floor_divide floor_modulo maxnum minnum maximum minimum maximum_nsz minimum_nsz
 add_record Params p programs program_among shared_bytes
