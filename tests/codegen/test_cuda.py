@@ -106,3 +106,64 @@ def test_only_what_is_read_is_said_to_be_alone() -> None:
     )
     assert "const i32* __restrict__ x" in source.text
     assert "i32* y" in source.text
+
+
+NEGATIVES = """
+func metal @negatives simdgroups=1(%x: ptr<i16>, %y: ptr<i32>, %z: ptr<i16>) {
+  %lane: i32 = metal.lane
+  %c32: i32 = constant 32
+  %c4: i32 = constant 4
+  %cm1: i16 = constant -1
+  %x0: i16 = metal.load %x, %lane
+  %at1: i32 = add %lane, %c32
+  %x1: i16 = metal.load %x, %at1
+  %at2: i32 = add %at1, %c32
+  %x2: i16 = metal.load %x, %at2
+  %at3: i32 = add %at2, %c32
+  %x3: i16 = metal.load %x, %at3
+  %a: i16 = neg %x0
+  %a_wide: i32 = cast %a
+  metal.store %y, %lane, %a_wide
+  %b: i16 = abs %x1
+  %b_wide: i32 = cast %b
+  metal.store %y, %at1, %b_wide
+  %c: i16 = floordiv %x2, %x1
+  %c_wide: i32 = cast %c
+  metal.store %y, %at2, %c_wide
+  %bits: u16 = bitcast %x3
+  %d: u16 = neg %bits
+  %d_signed: i16 = bitcast %d
+  %d_wide: i32 = cast %d_signed
+  metal.store %y, %at3, %d_wide
+  %at4: i32 = mul %lane, %c4
+  %v: regs<4xi16> = metal.load %x, %at4
+  %negated: regs<4xi16> = neg %v
+  %shifts: regs<4xi16> = constant 3
+  %e: regs<4xi16> = shr %negated, %shifts
+  metal.store %z, %at4, %e
+  return
+}
+"""
+
+
+def test_no_negative_of_16_bits_is_signed_at_once() -> None:
+    """The assembler computes it in 32 bits, so that of -32768 it would be 32768."""
+    from cuda.bindings import nvrtc
+
+    from iris.runtime.cuda.nvrtc import _options
+
+    options = _options("compute_90", fast=False)
+    text = source_of(NEGATIVES).text.encode()
+    _, program = nvrtc.nvrtcCreateProgram(text, b"negatives", 0, None, None)
+    (status,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
+    assert not status
+    _, size = nvrtc.nvrtcGetPTXSize(program)
+    ptx = b" " * size
+    nvrtc.nvrtcGetPTX(program, ptx)
+    steps = [line.strip() for line in ptx.decode().splitlines()]
+    made = [re.match(r"(?:neg|abs)\.s16\s+(%\w+)", step) for step in steps]
+    registers = [found[1] for found in made if found]
+    assert registers
+    for register in registers:
+        used = [s for s in steps if re.search(rf",.*{register}\b", s)]
+        assert [s for s in used if ".s16" in s] == [], used

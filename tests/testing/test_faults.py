@@ -226,6 +226,32 @@ def test_a_race_stays_the_same_race() -> None:
     assert error.kind == ("threads", "threadgroup", {"reads", "writes"})
 
 
+OUTSIDE = """\
+# grid: 1
+# argument %X: f32[16]
+# argument %n: 90
+
+func tile @f(%X: ptr<f32>, %n: i32) {
+  %c0: i32 = constant 0
+  %c1: i32 = constant 1
+  for %c0, %c0, %c1 (%i: i32) {
+    %rest: i32 = mod %c1, %c0
+    yield
+  }
+  %x: f32 = tile.load %X, %n
+  tile.store %X, %c0, %x
+  return
+}
+"""
+
+
+def test_what_a_program_does_wrong_stays_the_same() -> None:
+    """What is in a loop that never runs would be a division by zero."""
+    fault = bisect(Program.parse(OUTSIDE), Pipeline(), same_bits)
+    assert fault is not None
+    assert "outside" in str(smallest(fault, same_bits).wrong.error)
+
+
 def never_end(op: Op) -> None:
     """Makes loops endless."""
     if isinstance(op, While):

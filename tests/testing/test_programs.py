@@ -95,6 +95,12 @@ def test_other_data_makes_no_errors_either(program: Program) -> None:
         program.launch(program.make_arguments(seed))
 
 
+@settings(max_examples=counts(30, 300))
+@given(programs.tile(ops=[tile.Dot], dtypes=["f32"], max_ops=4, rounding=True))
+def test_what_is_multiplied_as_tf32_has_no_more_bits(program: Program) -> None:
+    program.launch(program.make_arguments())
+
+
 @given(programs.tile(masked=True))
 def test_masks_can_be_followed(program: Program) -> None:
     module = run_passes(program.module, "follow-masks")

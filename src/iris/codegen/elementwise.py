@@ -468,4 +468,7 @@ def _cast(ctx: Writer, op: math.Cast) -> Expression:
 
 @emit(math.Bitcast)
 def _bitcast(ctx: Writer, op: math.Bitcast) -> Expression:
-    return as_type(ctx, ctx.typed(op.x), dtype_of(op.result))
+    target = dtype_of(op.result)
+    if dtype_of(op.x).is_integer and target.is_integer:
+        return cast_to(ctx, ctx.value(op.x), target)
+    return as_type(ctx, ctx.typed(op.x), target)

@@ -30,6 +30,7 @@ def define(ctx: Writer, key: str, dtype: DType, lanes: int = 1) -> None:
             U=language.types[dtype.unsigned],
             both=language.combined_bits("&", dtype),
             either=language.combined_bits("|", dtype),
+            narrowing=language.narrowing.get(dtype, type_),
             exp=exp.fast if ctx.fast else exp.name,
             fmod=language.fmod,
             inline=language.inline,

@@ -90,6 +90,7 @@ class Language:
     positions: Mapping[str, Position]
     # Functions.
     intrinsics: Mapping[type[Op], Intrinsic]
+    narrowing: Mapping[DType, str]  # of integers, where that is not left to the type
     fmod: str
     absolute: str
     distance: str  # of two integers, unsigned

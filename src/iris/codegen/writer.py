@@ -394,14 +394,23 @@ class Writer:
         return self.declare(value, expression)
 
     def cast(self, x: Expression, dtype: DType, lanes: int = 0) -> Expression:
-        lanes = lanes or x.lanes
-        made = Call(self.type_name(dtype, lanes), x.tree)
+        lanes, made = lanes or x.lanes, self._narrowed(x, dtype)
+        if made is x.tree or lanes > 1:
+            made = Call(self.type_name(dtype, lanes), made)
         return Expression(made, dtype, lanes, touches=x.touches)
+
+    def _narrowed(self, x: Expression, dtype: DType) -> Tree:
+        """The tree, by way of a function if the language has one that makes integers the dtype."""
+        function = self.language.narrowing.get(dtype)
+        is_computed = x.type.is_integer and not isinstance(x.tree, Number)
+        if function is None or x.lanes > 1 or x.type is dtype or not is_computed:
+            return x.tree
+        return Call(function, x.tree)
 
     def content(self, x: Expression, dtype: DType, lanes: int) -> Tree:
         """The tree where a variable or memory takes it: scalars convert themselves there."""
         if x.lanes == lanes and (x.type is dtype or lanes == 1 or x.is_packed):
-            return x.tree
+            return self._narrowed(x, dtype) if x.wraps else x.tree
         return self.cast(x, dtype, lanes).tree
 
     # What the text needs besides.

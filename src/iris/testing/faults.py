@@ -8,13 +8,14 @@ An *oracle* runs a program and gives a *judge* of what passes make of it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
-from iris.errors import RaceError
+from iris.errors import ProgramError, RaceError
 from iris.ir import Level, Module, verify
 from iris.ir.core import Region, Value
 from iris.passes import Pass, Pipeline
@@ -105,8 +106,17 @@ class Fault:
     def kind(self) -> tuple[object, ...]:
         """What stays the same as the program shrinks."""
         error = self.wrong.error
-        race = error.kind if isinstance(error, RaceError) else None
-        return self.guilty, self.wrong.doing, type(error), race
+        return self.guilty, self.wrong.doing, type(error), _said(error)
+
+
+def _said(error: Exception) -> object:
+    """Of what a program does wrong, what it is, without where: the kind of a race, else words."""
+    if isinstance(error, RaceError):
+        return error.kind
+    if type(error) is not ProgramError:
+        return None
+    what, _, _ = error.message.replace(error.array or "", "").partition(", in program")
+    return tuple(re.findall(r"[a-z]+", what))
 
 
 def find_fault(

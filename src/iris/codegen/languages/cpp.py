@@ -2,8 +2,9 @@
 that a text defines when it uses them.
 
 In the functions, {T} is the type of an element, {U} the unsigned integer of its width, {both} and
-{either} the bits that x and y have both, or either of them; {exp} is the exponential, {fmod} what
-dividing and rounding towards 0 leaves, and {inline} stands before a function.
+{either} the bits that x and y have both, or either of them; {narrowing} makes an element of a wider
+integer, {exp} is the exponential, {fmod} what dividing and rounding towards 0 leaves, and {inline}
+stands before a function.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ HELPERS = {
         """\
 // The quotient, rounded down.
 {inline} {T} floor_divide({T} x, {T} y) {{
-    if (y == -1) return {T}(-{U}(x));  // x / y could overflow
+    if (y == -1) return {narrowing}(-{U}(x));  // x / y could overflow
     {T} q = x / y;
     return q * y != x && (x < 0) != (y < 0) ? q - 1 : q;
 }}

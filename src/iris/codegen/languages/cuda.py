@@ -23,6 +23,7 @@ from iris.ir.types import (
     bf16,
     f16,
     f32,
+    i16,
     i64,
     u16,
     u32,
@@ -70,6 +71,15 @@ INLINE uint3 program_among(uint3 programs) {
     return {blockIdx.x % programs.x, row % programs.y, row / programs.y};
 }
 
+// The assembler negates 16 bits in 32: as a signed number the negative of -32768 would be 32768.
+// Where it is made signed, it comes from 32 bits, and the compiler does not know from where.
+INLINE i16 to_i16(u32 x) {
+    asm("" : "+r"(x));
+    return i16(x);
+}
+template <class To, class From> INLINE To converted(From x) { return To(x); }
+template <> INLINE i16 converted(u16 x) { return to_i16(x); }
+
 // Vectors: in registers, and in memory with the alignment of an element.
 
 template <class T, int N> struct packed;
@@ -88,7 +98,7 @@ template <class T, int N> struct alignas((N == 3 ? 4 : N) * sizeof(T)) vec {
 
     template <class From> INLINE void put(int& at, From x) { v[at++] = T(x); }
     template <class From, int M> INLINE void put(int& at, vec<From, M> x) {
-        for (int i = 0; i < M; ++i) v[at++] = T(x.v[i]);
+        for (int i = 0; i < M; ++i) v[at++] = converted<T>(x.v[i]);
     }
     template <class From, int M> INLINE void put(int& at, packed<From, M> x) {
         for (int i = 0; i < M; ++i) v[at++] = T(x.v[i]);
@@ -522,14 +532,15 @@ i8 i16 i32 i64 u8 u16 u32 u64 half half2 bfloat uint3 dim3 threadIdx blockIdx bl
 warpSize
 """
 _FUNCTIONS = """
-as_type vec packed lanes each just just_of seen unit magnitude to_floor to_ceil to_even greater
-lesser greater_number lesser_number greater_or_nan lesser_or_nan multiply_add unsigned_of difference
-add_saturated choose exchange_with from_lane atomic_add atomic_max atomic_min atomic_and atomic_or
-atomic_xor atomic_exchange atomic_load atomic_compare_exchange fragment pair filled lane_of
-thread_of exchange_with_lane from_lane_of bits_of transposed copy wait_copies load_rows place_in_a
-multiply multiply_all element_of exactly_exp exactly_exp2 exactly_sqrt exactly_rsqrt exactly_sin
-exactly_cos exactly_log exactly_log2 exactly_tanh exactly_pow nearly_exp nearly_exp2 nearly_sqrt
-nearly_rsqrt nearly_sin nearly_cos coarsely_exp coarsely_exp2 power_of_e power_of_2 memcpy fmaf
+as_type to_i16 converted vec packed lanes each just just_of seen unit magnitude to_floor to_ceil
+to_even greater lesser greater_number lesser_number greater_or_nan lesser_or_nan multiply_add
+unsigned_of difference add_saturated choose exchange_with from_lane atomic_add atomic_max atomic_min
+atomic_and atomic_or atomic_xor atomic_exchange atomic_load atomic_compare_exchange fragment pair
+filled lane_of thread_of exchange_with_lane from_lane_of bits_of transposed copy wait_copies
+load_rows place_in_a multiply multiply_all element_of exactly_exp exactly_exp2 exactly_sqrt
+exactly_rsqrt exactly_sin exactly_cos exactly_log exactly_log2 exactly_tanh exactly_pow nearly_exp
+nearly_exp2 nearly_sqrt nearly_rsqrt nearly_sin nearly_cos coarsely_exp coarsely_exp2 power_of_e
+power_of_2 memcpy fmaf
 fmodf abs floor fma isinf copysign error_function
 fma_bfloat floor_divide floor_modulo maxnum minnum maximum minimum maximum_nsz minimum_nsz
 add_record Params p programs program_among shared_bytes
@@ -615,6 +626,7 @@ CUDA = Language(
         math.MinNum: Intrinsic("lesser_number", "lesser_number"),
         math.Fma: Intrinsic("multiply_add", "multiply_add"),
     },
+    narrowing={i16: "to_i16"},
     fmod="fmodf",
     absolute="magnitude",
     distance="difference",

@@ -322,6 +322,7 @@ MSL = Language(
         math.MinNum: Intrinsic("fmin", "fmin"),
         math.Fma: Intrinsic("fma", "fma"),
     },
+    narrowing={},
     fmod="precise::fmod",  # `fast::fmod` is undefined
     inline="METAL_FUNC",  # which is always inlined
     absolute="abs",

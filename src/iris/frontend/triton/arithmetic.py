@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from iris.errors import DTypeError
+from iris.frontend.elementary import copysign
 from iris.frontend.tracing import error_here
 from iris.frontend.values import Traced, binary, cast, compare, divide, emit, unary, unify
 from iris.ir import math
@@ -28,12 +29,12 @@ def quotient(a: Any, b: Any) -> Traced:
 
 
 def remainder(a: Any, b: Any) -> Traced:
-    """`a % b`, which has the sign of a."""
+    """`a % b`, which has the sign of a, of -0.0, too."""
     lhs, rhs = unify(a, b)
     if lhs.dtype.is_float:
         wide = cast(lhs, f32)
         size = binary(math.Mod, unary(math.Abs, wide), unary(math.Abs, cast(rhs, f32)))
-        return _signed(size, compare(Predicate.LT, wide, 0), f32)
+        return copysign(size, wide)
     lhs, rhs = _integers("%", a, b)
     if lhs.dtype.kind is not Kind.SIGNED:
         return binary(math.Mod, lhs, rhs)
