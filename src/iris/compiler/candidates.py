@@ -156,10 +156,10 @@ def compare(
     `reorder` they may differ as sums in another order do, else in no bit.  Raises what is wrong
     with the first one if something is wrong with all.
     """
-    if device.is_timed:
-        device.synchronize()  # else a candidate that is timed would be told what failed before
     name = candidates[0].name
-    rows = _measured(candidates, device, executor, name)
+    # A candidate that is timed would be told of what failed before, and taken to fail.
+    with device.failures_set_aside():
+        rows = _measured(candidates, device, executor, name)
     ranked = sorted(
         [(row.milliseconds, i) for i, row in enumerate(rows) if row.milliseconds is not None]
     )

@@ -251,6 +251,11 @@ class Device:
     def synchronize(self, memory: Any = None) -> None:
         """Wait until all launches are done, or those that use some memory."""
 
+    @contextmanager
+    def failures_set_aside(self) -> Iterator[None]:
+        """Within it, nobody is told what failed before; afterwards, whoever waits is."""
+        yield
+
     def shuffle(self, seed: int | None) -> None:
         """Choose another order of unordered work, for tests: 0 is as numbered, None the default.
 

@@ -7,6 +7,8 @@ the memory is written anew as a whole.  Nobody else is told.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from copy import copy
 
 from iris.errors import IrisError
@@ -44,6 +46,16 @@ class Failures:
         self.has_failed = True
         self._failures.append(failure)
         return failure
+
+    @contextmanager
+    def set_aside(self) -> Iterator[None]:
+        """Within it, nobody is told of what failed before; afterwards, whoever waits is."""
+        before, self._failures = self._failures, deque(maxlen=_MOST_FAILURES)
+        try:
+            yield
+        finally:
+            before.extend(self._failures)
+            self._failures = before
 
     def raise_untold(self) -> None:
         """Raise the first error that nobody was told of; forget them all."""

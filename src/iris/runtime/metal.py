@@ -536,6 +536,12 @@ class Metal(Device):
             self.streams.synchronize()
 
     @contextmanager
+    def failures_set_aside(self) -> Iterator[None]:
+        self.streams.finish()
+        with self.streams.set_aside():
+            yield
+
+    @contextmanager
     def trace(self, path: Path) -> Iterator[None]:
         send = self.messages
         self.synchronize()  # a trace has the command buffers that are made and committed within it

@@ -261,11 +261,15 @@ class Streams(Failures):
 
     def synchronize(self) -> None:
         """Wait for all launches; raise the first error that nobody was told of."""
+        self.finish()
+        self.raise_untold()
+
+    def finish(self) -> None:
+        """Wait for all launches, and raise nothing."""
         with self.lock:
             busy = list(self.busy)
         for stream in busy:
             stream.synchronize()
-        self.raise_untold()
 
     def at_work(self) -> tuple[int, int]:
         """How many streams have launches that are not done, and how many launches those are."""

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import ctypes
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -385,6 +386,12 @@ class Cuda(Device):
             self.streams.synchronize()
             return
         wait_for(memory.block, memory.block.used)
+
+    @contextmanager
+    def failures_set_aside(self) -> Iterator[None]:
+        self.streams.finish()
+        with self.streams.set_aside():
+            yield
 
     def time_launches(self, tell: Callable[[Timing], None] | None) -> None:
         try:

@@ -128,12 +128,16 @@ class Streams(Failures):
 
     def synchronize(self) -> None:
         """Wait for all launches; raise the first error that nobody was told of."""
+        self.finish()
+        with self.lock:
+            self.raise_untold()
+
+    def finish(self) -> None:
+        """Wait for all launches, and raise no error of theirs."""
         with self.lock:
             busy = list(self.busy)
         for stream in busy:
             stream.synchronize()
-        with self.lock:
-            self.raise_untold()
 
     def call(self, function: Callable[..., tuple[Any, ...]], *arguments: Any) -> Any:
         """What a function of the driver gives."""
