@@ -253,7 +253,7 @@ class Device:
 
     @contextmanager
     def failures_set_aside(self) -> Iterator[None]:
-        """Within it, nobody is told what failed before; afterwards, whoever waits is."""
+        """Within it, nobody is told the failures from before; afterwards, whoever waits is."""
         yield
 
     def shuffle(self, seed: int | None) -> None:

@@ -49,7 +49,7 @@ class Failures:
 
     @contextmanager
     def set_aside(self) -> Iterator[None]:
-        """Within it, nobody is told of what failed before; afterwards, whoever waits is."""
+        """Within it, nobody is told the failures from before; afterwards, whoever waits is."""
         before, self._failures = self._failures, deque(maxlen=_MOST_FAILURES)
         try:
             yield
