@@ -698,7 +698,7 @@ def cases(module: Any, numbers: range, seed: int, folder: Path, device: str) -> 
         try:
             with np.errstate(all="ignore"):
                 getattr(module, name)[(PROGRAMS,)](**passed, device=device)
-        except IrisError as error:
+        except (IrisError, AttributeError) as error:  # a number of 1 is Python's, in Triton, too
             yield f"{name}: {error}"
             continue
         results = {n: passed[n] for n in OUTPUTS}

@@ -160,6 +160,25 @@ def test_functions_combine() -> None:
 
 
 @triton.jit
+def squared(x_ptr, out_ptr, N: tl.constexpr, K: tl.constexpr):
+    best = tl.topk(tl.load(x_ptr + tl.arange(0, N)), K)
+    tl.store(out_ptr + tl.arange(0, K), (best * best).to(tl.int32))
+
+
+def test_the_greatest_of_some_have_32_bits() -> None:
+    """As maxima of small integers have; where none is left out, there is no maximum."""
+    x, some, every = (
+        np.array([70, -9, 3, 77], np.int8),
+        np.zeros(2, np.int32),
+        np.zeros(4, np.int32),
+    )
+    squared[(1,)](x, some, N=4, K=2)
+    assert list(some) == [77 * 77, 70 * 70]
+    squared[(1,)](x, every, N=4, K=4)
+    np.testing.assert_array_equal(every, np.sort(x)[::-1] * np.sort(x)[::-1])
+
+
+@triton.jit
 def masked(x_ptr, out_ptr, n, N: tl.constexpr):
     at = tl.arange(0, N)
     x = tl.load(x_ptr + at, mask=at < n)

@@ -9,7 +9,7 @@ from iris.errors import DTypeError
 from iris.frontend import combining as iris
 from iris.frontend import joins_and_sorts, language
 from iris.frontend.tracing import error_here
-from iris.frontend.triton.language import same_word, word
+from iris.frontend.triton.language import same_word, widened, word
 from iris.frontend.values import Traced, as_traced, binary
 from iris.ir import math
 
@@ -64,7 +64,10 @@ def sort(x: Traced, dim: int | None = None, descending: bool = False) -> Traced:
 @word
 def topk(x: Traced, k: int, dim: int | None = None) -> Traced:
     """The k greatest elements along an axis, the last if none is given, in descending order."""
-    return joins_and_sorts.topk(x, k, -1 if dim is None else dim)
+    axis, x = -1 if dim is None else dim, as_traced(x)
+    if not x.shape or k < x.shape[axis]:
+        x = widened(x)  # some are left out by maxima
+    return joins_and_sorts.topk(x, k, axis)
 
 
 @word

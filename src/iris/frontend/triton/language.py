@@ -348,6 +348,11 @@ def sum(
     return iris.sum(x, axis, keep_dims, dtype)
 
 
+def widened(x: Traced) -> Traced:
+    """What maxima and minima are taken of: of 32 bits at least."""
+    return cast_to(x, float32 if x.dtype.is_float else int32) if x.dtype.bits < 32 else x
+
+
 def _greatest(of_least: bool) -> Callable[..., Any]:
     take, place = (iris.min, iris.argmin) if of_least else (iris.max, iris.argmax)
 
@@ -362,9 +367,7 @@ def _greatest(of_least: bool) -> Callable[..., Any]:
         if return_indices:
             best = cast_to(take(x, axis, keep_dims), x.dtype)
             return best, place(x, axis, keep_dims)
-        if x.dtype.bits < 32:
-            x = cast_to(x, float32 if x.dtype.is_float else int32)
-        return take(x, axis, keep_dims)
+        return take(widened(x), axis, keep_dims)
 
     name = "min" if of_least else "max"
     function.__name__ = function.__qualname__ = name
