@@ -487,7 +487,8 @@ class Draft:
         at, mask = self.place(x.shape), ""
         if x.shape and self.rng.random() < 0.5:
             mask = f", mask=({at}) % 3 < 2"
-        text = f"tl.atomic_{op}(Z + ({at}), {x.name}.to(tl.int32){mask})"
+        # Triton's interpreter takes the memory of a tile from `split` for one without gaps.
+        text = f"tl.atomic_{op}(Z + ({at}), ({x.name} + 0).to(tl.int32){mask})"
         self.stored += 1
         if mask or self.rng.random() < 0.5:
             self.say(text)
