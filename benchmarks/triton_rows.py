@@ -48,7 +48,7 @@ def softmax(X, Out, M, N, ROWS: tl.constexpr, BLOCK: tl.constexpr):
 
 @triton.jit
 def largest_and_sum(X, N, BLOCK: tl.constexpr):
-    """The largest of a row, and the sum of the exponentials of what is less: in one loop."""
+    """Find the maximum of a row and the sum of exp(x - maximum), in one loop."""
     top = tl.full((BLOCK,), -1e30, tl.float32)
     total = tl.zeros((BLOCK,), tl.float32)
     for start in range(0, N, BLOCK):

@@ -157,7 +157,7 @@ def compare(
     with the first one if something is wrong with all.
     """
     name = candidates[0].name
-    # A candidate that is timed would be told of what failed before, and taken to fail.
+    # Else the failure of an earlier launch would be raised while a candidate is timed.
     with device.failures_set_aside():
         rows = _measured(candidates, device, executor, name)
     ranked = sorted(

@@ -217,7 +217,7 @@ class Batch:
         self.number = number  # in the order in which they begin
         self.after = after  # what must be done before it
         self.signal = 0  # what the event of its stream comes to; 0: it is not told
-        self.sample: int | None = None  # by which it is known when it ran
+        self.sample: int | None = None  # the number of its timestamps
         self.buffer: Object | None = buffer
         self.encoder = encoder
         self.launches: list[Work] = []  # which keep alive what they use
@@ -255,7 +255,7 @@ class Streams(Failures):
         self.begun = itertools.count()  # batches
         self.are_several = False  # or nobody waits for an event
         self.tell: Callable[[Timing], None] | None = None
-        self.timestamps: Timestamps | None = None  # of what is told of, if the GPU has any
+        self.timestamps: Timestamps | None = None  # of timed launches, if the GPU has counters
         self.most_launches = MOST_LAUNCHES  # of a batch
         self.are_labelled = knobs.traces()  # streams and buffers, for traces
 
@@ -426,7 +426,7 @@ class Stream:
         return batch
 
     def _begin(self, others: list[Batch]) -> Batch:
-        """Begin a batch, which waits for those of other streams."""
+        """Begin a batch that waits for batches of other streams."""
         streams, messages = self._streams, self._streams.messages
         streams.busy[self] = None
         with HoldBack():  # an encoder that is dropped before it has ended is a fault

@@ -111,7 +111,7 @@ def _declare_struct(self: Translation, node: Node, type_: CType, values: list[No
 
 
 def _declare_reference(self: Translation, node: Node, type_: CType, values: list[Node]) -> None:
-    """Another name of a variable or an element; of what is only computed, a value."""
+    """Another name of a variable or an element; a value, if the expression is neither."""
     (value,) = values
     while value["kind"] == "ParenExpr" or value.get("castKind") == "NoOp":
         value = inner(value)[0]

@@ -132,7 +132,7 @@ class Fusion:
         self.target = target
         self.max_arrays = max_arrays(target)
         self.candidates: dict[tuple[tuple[Value, ...], tuple[Value, ...]], Candidate | str] = {}
-        # What is decided of equal kernels, such as those of equal layers, is decided once.
+        # Equal kernels, such as those of equal layers, are planned once.
         self.planned: dict[Hashable, _Planned | str] = {}
         self.refined: dict[Hashable, WrittenSchedule] = {}
         self.lowered: dict[Candidate, Lowered] = {}
