@@ -19,7 +19,7 @@ class Reprinter:
     """Prints as `to_text` does with locations, fast where little has changed since last time."""
 
     def __init__(self) -> None:
-        self._printed: dict[Op, tuple[object, str]] = {}  # by function: its state, and its text then
+        self._printed: dict[Op, tuple[object, str]] = {}  # by function: its state and text
         # The lines of ops without regions, each after what it depends on.
         self._known: dict[Op, tuple[object, Location | None, int, object, str]] = {}
         self._lines: dict[tuple[object, ...], str] = {}
