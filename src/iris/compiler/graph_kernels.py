@@ -93,8 +93,8 @@ class GraphKernel:
     def spills(self, target: Target) -> bool:
         """Whether a thread needs more registers than it has, whatever the tiles.
 
-        Those of few values have room for a vector of each, but for the operands of products, of
-        which a thread holds more.
+        A kernel of few ops has room for a vector of each, unless it has a product: a thread holds
+        more of a product's operands.
         """
         ops = list(self.op.walk())
         few = len(ops) * VECTOR <= target.thread_registers

@@ -667,8 +667,7 @@ def on_chip(
     seconds["memory"] = moved / (chip.bandwidth * 1e9)
     slowest = max(seconds.values())
     if core.latency_cycles and not ahead:
-        # Programs that start at a time load at a time, and then compute: it is those of the next
-        # wave that load meanwhile.
+        # The programs of a wave load together and then compute; only the next wave loads meanwhile.
         loading = max(seconds[name] for name in ("memory", "L1", "L2", "latency"))
         computing = max(seconds[name] for name in ("arithmetic", "shared", "shuffle"))
         in_turn = min(loading, computing) / max(1, each // programs)
