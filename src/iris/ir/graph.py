@@ -474,7 +474,10 @@ class Launch(GraphOp):
         for kernel in kernels:
             for value in kernel.written:
                 if isinstance(value.op, Scatter):
-                    other = writers.setdefault(storage_root(value.op.x), kernel)
+                    into = storage_root(value.op.x)
+                    if into.op is not None and not isinstance(into.op, Kernel | Launch):
+                        continue  # a constant, say: it is in no memory, and the kernel has its own
+                    other = writers.setdefault(into, kernel)
                     if other is not kernel:
                         return f"@{other.symbol} and @{kernel.symbol} scatter to one tensor"
         writers |= {v: kernel for kernel in kernels for v in kernel.results}

@@ -375,11 +375,13 @@ def _rearranged(kernel: TileFunction) -> _Line:
         if choices.flag(3)
         else kernel.some(lambda v: v.shape == kernel.values[x].shape)
     )
-    size = kernel.values[x].shape[axis]
+    size, dtype = kernel.values[x].shape[axis], kernel.values[x].dtype
+    count = choices.of((2, 1, 4))
+    greatest = f"iris.topk({x}, {count}, {axis})"
     forms = (
         f"iris.sort({x}, {axis})",
         f"iris.sort({x}, {axis}, True)",
-        f"iris.topk({x}, {choices.of((2, 1, 4))}, {axis})",
+        greatest,
         f"iris.flip({x}, {axis if kernel.is_triton else choices.of((axis, None))})",
         f"iris.gather({x}, {other}.to(iris.u8) % {size}, {axis})",
         f"iris.gather({x}, iris.flip({other}.to(iris.u8) % {size}, {axis}), {axis})",
@@ -392,6 +394,10 @@ def _rearranged(kernel: TileFunction) -> _Line:
     if style == len(forms):
         text = f"iris.cat({x}, {other}, {'dim=' if kernel.is_triton else ''}{axis})"
         return _assigned(text, f"iris.cat({x}, {other}, {axis})")
+    if forms[style] is greatest and kernel.is_triton and count < size and dtype.bits < 32:
+        # Triton leaves some out by maxima, which are of 32 bits at least.
+        wide = f"{x}.to(iris.{'f32' if dtype.is_float else 'i32'})"
+        return _assigned(greatest, f"iris.topk({wide}, {count}, {axis})")
     return _assigned(forms[style])
 
 
