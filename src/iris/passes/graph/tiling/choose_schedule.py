@@ -71,7 +71,7 @@ def parts_that_pay(op: Op, target: Target, rereads: int = 0) -> int:
     try:
         costs = [cost_of(s, target) for s in _schedules(elements, MAX_TILE_BYTES, target)]
         own_axes = merge_axes(elements)
-        smallest = _Choice(own_axes, MAX_TILE_BYTES, MOST_HALVINGS).schedule
+        smallest = _Choice(own_axes, MAX_TILE_BYTES, target, MOST_HALVINGS).schedule
     except CannotFuse:
         return 1
     if smallest.programs >= wanted:  # results are not too few
@@ -117,7 +117,7 @@ def considered(
         except CannotFuse as error:
             yield error
     if reads_again and not elements.products:
-        long = _Choice(next(_choices(elements)), LONG_ROW * max_tile_bytes, 0).schedule
+        long = _Choice(next(_choices(elements)), LONG_ROW * max_tile_bytes, target).schedule
         if LONG_ROW_GAIN * cost_of(long, target).traffic < min(loaded):
             yield long
 
@@ -132,7 +132,7 @@ def _by_tiles(
     """
     keeps_blocks = any(expr.rescaling is None for _, expr, *_ in elements.products)
     for halvings in range(1 if keeps_blocks else MOST_HALVINGS + 1):
-        schedule = _Choice(elements, max_tile_bytes, halvings).schedule
+        schedule = _Choice(elements, max_tile_bytes, target, halvings).schedule
         yield schedule
         cost = cost_of(schedule, target)
         if cost.programs >= PROGRAMS_PER_CORE * target.cores and not cost.spilled:
@@ -150,7 +150,9 @@ def _choices(elements: ElementGraph) -> Iterator[ElementGraph]:
 class _Choice:
     """How many lanes each axis gets, and which output axes stay within a program."""
 
-    def __init__(self, elements: ElementGraph, max_tile_bytes: int, halvings: int):
+    def __init__(
+        self, elements: ElementGraph, max_tile_bytes: int, target: Target, halvings: int = 0
+    ):
         self.elements = elements
         self.halvings = halvings
         self.products = elements.products
@@ -158,6 +160,11 @@ class _Choice:
         self.output_axes = elements.long_output_axes
         widest = max([r.element.bytes for r in elements.exprs], default=1)
         self.max_elements = max_tile_bytes // max(4, widest)  # of a tile
+        # Rows and columns of a tile that is turned in threadgroup memory: two lines where a core
+        # has room for those of several programs.
+        turned = PROGRAMS_PER_CORE * widest * (2 * LINE_ELEMENTS) ** 2
+        is_wide = halvings == 0 and turned <= target.core_threadgroup_bytes
+        self.turned_block = 2 * LINE_ELEMENTS if is_wide else LINE_ELEMENTS
         self.elementwise_tile = min(ELEMENTWISE_TILE >> 2 * halvings, self.max_elements)
         self.dot_block = min(DOT_BLOCK >> halvings, 1 << (self.max_elements.bit_length() - 1) // 2)
         self.lanes: dict[Axis, int] = {}
@@ -224,13 +231,13 @@ class _Choice:
             most = (
                 max(LINE_ELEMENTS, 2 * LINE_ELEMENTS >> self.halvings)
                 if reduced or self.kept
-                else LINE_ELEMENTS
+                else self.turned_block
                 if across
                 else self.elementwise_tile
             )
             self._split_axis(fastest, most)
         for axis in across[:1]:
-            self._split_axis(axis, LINE_ELEMENTS)
+            self._split_axis(axis, self.turned_block)
         for axis in reversed(self.kept):
             self._split_axis(axis, self.max_elements // self._lane_count())
         inner = [_lanes_for(axes_size(e.over), self.max_elements) for e in self.aggregates.values()]

@@ -79,6 +79,7 @@ class Emitter:
         self.indices: list[dict[tuple[IndexExpr, Frame], Value]] = [{}]
         self.scan_totals: dict[ElementRef, Value] = {}  # of scans in a loop, so far
         self.checked_lookups: set[Lookup] = set()
+        self.looped_over: set[Value] = set()  # the tensors that loops have loaded so far
 
     # The program as a whole.
 
@@ -120,7 +121,20 @@ class Emitter:
             self._emit_outputs(targets, loops[1:])
             return ()
 
-        self.emit_loop(loops[:1], refs, (), body)
+        self.emit_loop(loops[:1], refs, (), body, is_backward=self._reads_again(loops[0], refs))
+
+    def _reads_again(self, axis: Axis, refs: Sequence[ElementRef]) -> bool:
+        """Whether a loop over whole blocks of outputs loads what a loop before it has loaded.
+
+        It then goes backward: what was loaded last may still be in a cache.
+        """
+        block = self.plan.blocks.get(axis)
+        if axis is not self.plan.loops[0] or (block and block.extent % block.size):
+            return False
+        exprs = [self.exprs[ref] for ref in self._pending(refs)]
+        if any(isinstance(expr, ScanExpr) and axis in expr.over for expr in exprs):
+            return False
+        return not self.looped_over.isdisjoint(_loaded(exprs))
 
     def emit_store(self, output: OutputStore, pointer: Value) -> None:
         """Store one output."""
@@ -306,8 +320,9 @@ class Emitter:
         assert isinstance(atom, Axis), f"{atom} is no part of an index"
         if atom in self.scalars:
             block = self.plan.blocks.get(atom)
-            is_loop = self.scalars[atom].op is None
-            return self.scalars[atom], block.size if block is not None and is_loop else 1
+            # Programs are counted by blocks, loops by elements.
+            counts = 1 if block is None or atom in self.plan.programs else block.size
+            return self.scalars[atom], counts
         return self._lane_numbers(atom, frame), 1
 
     def _lane_numbers(self, axis: Axis, frame: Frame) -> Value:
@@ -386,8 +401,12 @@ class Emitter:
         refs: Iterable[ElementRef],
         carried: Sequence[Value],
         body: Callable[[Sequence[Value]], Sequence[Value]],
+        is_backward: bool = False,
     ) -> Sequence[Value]:
-        """Emit loops over scalar axes that carry values; `refs` are the elements the body needs."""
+        """Emit loops over scalar axes that carry values; `refs` are the elements the body needs.
+
+        The first one may go backward over its blocks.
+        """
         if not axes:
             return body(carried)
         axis, *rest = axes
@@ -395,7 +414,9 @@ class Emitter:
             raise CannotFuse(
                 f"{axis.name}: its elements are needed within a loop over it, all at once"
             )
-        scans = {r: expr for r, expr in self._scans(refs) if axis in expr.over}
+        pending = {r: self.exprs[r] for r in self._pending(refs)}
+        scans = {r: e for r, e in pending.items() if isinstance(e, ScanExpr) and axis in e.over}
+        self.looped_over.update(_loaded(pending.values()))
         count = len(carried)
         block = self.plan.blocks.get(axis)
         step, end = (block.size, block.extent) if block is not None else (1, axis.size)
@@ -404,7 +425,10 @@ class Emitter:
         op = self.b.insert(For(*bounds, [*carried, *starts]))
         op.body.arguments[0].name = axis.name
         with self.b.inside(op.body), self.scope():
-            self.scalars[axis] = op.body.arguments[0]
+            (index, *_) = op.body.arguments
+            if is_backward:
+                index = self.b(math.Sub(self.constant(end - step), index))
+            self.scalars[axis] = index
             self.scan_totals.update(zip(scans, op.carried_arguments[count:], strict=True))
             results = self.emit_loop(rest, refs, op.carried_arguments[:count], body)
             for ref in scans:
@@ -457,10 +481,6 @@ class Emitter:
                 expr = self.exprs[ref]
                 waiting += [*expr.refs, *looked_up_refs(expr.index_exprs())]
 
-    def _scans(self, refs: Iterable[ElementRef]) -> list[tuple[ElementRef, ScanExpr]]:
-        exprs = [(r, self.exprs[r]) for r in self._pending(refs)]
-        return [(r, expr) for r, expr in exprs if isinstance(expr, ScanExpr)]
-
     def _scan_start(self, ref: ElementRef, expr: ScanExpr) -> Value:
         """The total of a scan before its first block."""
         axes = self.dependencies[ref]
@@ -468,6 +488,10 @@ class Emitter:
         element = accumulator(expr.kind, ref.element)
         none = identity(expr.kind, element)
         return self.typed_constant(none, Tile(shape, element) if shape else element)
+
+
+def _loaded(exprs: Iterable[ElementExpr]) -> Iterator[Value]:
+    return (expr.value for expr in exprs if isinstance(expr, LoadExpr))
 
 
 def broadcast_shape(*values: Value) -> tuple[int, ...]:
