@@ -835,6 +835,7 @@ def mma_shared(cls: type[metal.MmaShared], draft: MetalDraft, choices: Choices) 
     rows, columns, depth = metal.TENSOR_PRODUCT
     size = depth * columns
     base = allocation(draft, Threadgroup(size, dtype))
+    draft.meet(Scope.THREADGROUP)  # in a loop, the iteration before reads it
     for part in range(0, size, draft.threads):
         value = draft.exact(draft.like(dtype, choices), SUMMED, SUMMED)
         at = draft.put(math.Add(draft.thread, draft.constant(part, i32)))
