@@ -1,4 +1,4 @@
-"""Compile texts with Apple's compiler: every golden one, and those of random programs.
+"""Compile texts with Apple's compiler: golden ones, those of examples, and of random programs.
 
     python tests/apple_texts.py
     python tests/apple_texts.py --strict --count 2000
@@ -11,13 +11,16 @@ The exit status is 1 if there is no compiler, or a text is refused.
 from __future__ import annotations
 
 import argparse
+import io
 import itertools
 import os
+import runpy
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import redirect_stdout
 from pathlib import Path
 
 from hypothesis import HealthCheck, Phase, given, settings
@@ -26,12 +29,16 @@ from hypothesis import strategies as st
 from iris.codegen import emit
 from iris.codegen.languages.msl import MSL
 from iris.codegen.source import Source
+from iris.compiler.array_compilation import ArrayCompilation
 from iris.compiler.compilation import entry_of
+from iris.compiler.graph_program import GraphProgram
 from iris.compiler.metallib import METAL, compile_text
 from iris.compiler.pipelines import METAL_PIPELINE
+from iris.compiler.recording import recorded
 from iris.errors import DeviceError, OutOfResources
 from iris.ir import Level, parse
 from iris.passes import run
+from iris.targets import DEFAULT
 from iris.testing import programs, threads
 from iris.testing.levels import with_simdgroups
 from iris.testing.texts import shaped, together
@@ -41,6 +48,12 @@ ROOT = Path(__file__).parents[1]
 DOWNLOAD = ("xcodebuild", "-downloadComponent", "MetalToolchain")
 RANDOM = 500
 TOGETHER = 25  # texts that softmetal's compiler is given at once
+PROGRAMS = st.one_of(
+    programs.tile(),
+    programs.graph(portable=True),
+    programs.metal(portable=True),
+    programs.threads(),
+)
 
 
 def golden() -> Iterator[Source]:
@@ -49,8 +62,18 @@ def golden() -> Iterator[Source]:
         yield emit(shaped(entry_of(parse(path.read_text(encoding="utf-8")))))
 
 
+def examples() -> Iterator[Source]:
+    """The texts of what the examples launch."""
+    for path in sorted((ROOT / "examples").glob("*.py")):
+        with recorded() as launched, redirect_stdout(io.StringIO()):
+            runpy.run_path(str(path), run_name="__main__")
+        for one in launched:
+            for kernel in one.kernels if isinstance(one, ArrayCompilation) else [one]:
+                yield emit(entry_of(kernel.stages[-1].module))
+
+
 def random(count: int) -> list[Source]:
-    """The texts of random programs, of tiles and of threads, in IR and in Python."""
+    """The texts of random programs, of tiles, of graphs and of threads, in IR and in Python."""
     made: list[Source] = []
 
     @settings(
@@ -61,12 +84,16 @@ def random(count: int) -> list[Source]:
         phases=[Phase.generate],
         suppress_health_check=[HealthCheck.too_slow],
     )
-    @given(st.one_of(programs.tile(), programs.metal(portable=True), programs.threads()))
+    @given(PROGRAMS)
     def draw(program: Program | threads.Kernel) -> None:
         if isinstance(program, threads.Kernel):
             made.append(emit(entry_of(program.lower().stages[-1].module)))
             return
         function = program.function
+        if function.function_level is Level.GRAPH:
+            kernels = GraphProgram.of(program.module, DEFAULT).kernels
+            made.extend([emit(kernel.lowered(Level.METAL, DEFAULT)) for kernel in kernels])
+            return
         if function.function_level is Level.TILE:
             pipeline = with_simdgroups(METAL_PIPELINE, 4)
             try:
@@ -141,8 +168,17 @@ def found(compiler: Sequence[str], download: Sequence[str]) -> bool:
     return works()
 
 
+def everything(count: int) -> Iterator[Source]:
+    """All texts, and those of some random programs."""
+    yield from golden()
+    yield from examples()
+    yield from random(count)
+
+
 def main(
-    compiler: Sequence[str] = METAL, download: Sequence[str] = DOWNLOAD, count: int = RANDOM
+    texts: Iterable[Source],
+    compiler: Sequence[str] = METAL,
+    download: Sequence[str] = DOWNLOAD,
 ) -> int:
     if not found(compiler, download):
         print(
@@ -151,12 +187,12 @@ def main(
             file=sys.stderr,
         )
         return 1
-    texts = [*golden(), *random(count)]
+    texts = list(texts)
     return told(texts, refused(texts, compiler))
 
 
-def strict(count: int) -> int:
-    texts = [*golden(), *random(count)]
+def strict(texts: Iterable[Source]) -> int:
+    texts = list(texts)
     return told(texts, against_rules(texts))
 
 
@@ -170,4 +206,5 @@ if __name__ == "__main__":
     parser.add_argument("--strict", action="store_true", help="ask softmetal, not the compiler")
     parser.add_argument("--count", type=int, default=RANDOM, help="how many random programs")
     asked = parser.parse_args()
-    sys.exit(strict(asked.count) if asked.strict else main(count=asked.count))
+    run_on = strict if asked.strict else main
+    sys.exit(run_on(everything(asked.count)))

@@ -24,7 +24,7 @@ from iris.ir.control import For, If, While
 from iris.ir.core import Level
 from iris.passes import run
 from iris.targets import DEFAULT, Target
-from iris.targets.apple import M5_TENSORS
+from iris.targets.apple import M5_TENSORS, M5_TENSORS_IN_MEMORY
 from iris.targets.nvidia import H200
 from iris.testing import bands, plain_products, programs
 from iris.tools.replay import Program
@@ -99,7 +99,8 @@ def main() -> None:
     forget()  # what is called to import and to draw
     for some_programs in drawn:
         compile_all(some_programs, (H200, DEFAULT, M5_TENSORS, DEFAULT))
-    compile_all(copied, [H200])
+    for target in (H200, M5_TENSORS_IN_MEMORY):
+        compile_all(copied, [target])
     skip_masked(100)
     print(json.dumps(marked()))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -35,17 +36,26 @@ def compiler(tmp_path: Path) -> list[str]:
 
 
 def test_all_texts_compile(compiler: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    texts = len([*apple_texts.golden()]) + len(apple_texts.random(5))
-    assert texts > 20
-    assert apple_texts.main([*compiler, "no such word"], ["false"], 5) == 0
-    assert capsys.readouterr().out == f"{texts} of {texts} texts compile\n"
+    texts = [*apple_texts.golden(), *apple_texts.random(8)]
+    assert len(texts) > 20
+    assert apple_texts.main(texts, [*compiler, "no such word"], ["false"]) == 0
+    assert capsys.readouterr().out == f"{len(texts)} of {len(texts)} texts compile\n"
+
+
+def test_examples_have_texts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "examples").mkdir()
+    names = "gemm_bias_gelu.py", "first_ir.py"  # of a graph, and of what launches nothing
+    for name in names:
+        shutil.copy(apple_texts.ROOT / "examples" / name, tmp_path / "examples")
+    monkeypatch.setattr(apple_texts, "ROOT", tmp_path)
+    assert ["kernel void" in one.text for one in apple_texts.examples()]
 
 
 @pytest.mark.softmetal
 def test_softmetal_holds_them_to_apples_rules(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert apple_texts.strict(5) == 0
+    assert apple_texts.strict(apple_texts.random(8)) == 0
     assert " texts compile\n" in capsys.readouterr().out
     sources = apple_texts.random(2)
     wrong = replace(sources[0], text=sources[0].text + "int f(long long x) { return 1; }\n")
@@ -54,14 +64,15 @@ def test_softmetal_holds_them_to_apples_rules(
 
 
 def test_a_text_that_does_not(compiler: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert apple_texts.main([*compiler, "simdgroup_multiply_accumulate"], ["false"], 1) == 1
+    wrong = "simdgroup_multiply_accumulate"
+    assert apple_texts.main(apple_texts.golden(), [*compiler, wrong], ["false"]) == 1
     said = capsys.readouterr().out
     assert "error: simdgroup_multiply_accumulate is not known" in said
     assert "kernel void" in said and " texts compile" in said
 
 
 def test_no_compiler_fails(capsys: pytest.CaptureFixture[str]) -> None:
-    assert apple_texts.main(["no-such-xcrun", "metal"], ["false"], 0) == 1
+    assert apple_texts.main([], ["no-such-xcrun", "metal"], ["false"]) == 1
     assert "needs a Mac with Xcode" in capsys.readouterr().err
 
 

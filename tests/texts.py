@@ -256,6 +256,9 @@ func metal @threads simdgroups=4, fast_math=true(%X: ptr<f32, noalias, aligned>,
   %halves: threadgroup<256xf16> = metal.view 0 %shared
   %fragments: regs<8xf16> = metal.load_rows %halves, %lane, transposed=true
   %acc_2: regs<8xf32> = metal.mma %fragments, %fragments, %acc, depth=2, transposed=true
+  %wide: threadgroup<512xf16> = metal.alloc
+  %c0_0_1: regs<16xf32> = constant 0.0
+  %11: regs<16xf32> = metal.mma_shared [16, 32, 16] [16, 32] %wide, %lane, %wide, %n, %c0_0_1
   metal.assert "done" %done
   metal.print "x" [tile<128xf32>, i32] values=[%x, %old], places=[%2, %lane]
   return

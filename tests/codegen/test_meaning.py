@@ -241,6 +241,22 @@ def test_a_bool_that_flips_has_no_compound_assignment() -> None:
 """)
 
 
+def test_a_vector_of_bool_has_no_compound_assignment() -> None:
+    text = body("""\
+  %false: regs<4xbool> = constant false
+  %a: regs<4xbool> = for %c0, %n, %c1 (%i: i32, %b: regs<4xbool> = %false) {
+    %at: i32 = mul %i, %c4
+    %x: regs<4xf32> = metal.load %X, %at
+    %y: regs<4xbool> = compare lt %x, %x
+    %0: regs<4xbool> = or %b, %y
+    yield %0
+  }
+  %first: bool = metal.take [0] %a
+  metal.assert "b" %first
+""")
+    assert "b = b | " in text and "|=" not in text
+
+
 def test_a_variable_goes_from_loop_to_loop() -> None:
     assert (
         body("""\

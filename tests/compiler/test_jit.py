@@ -450,6 +450,21 @@ func graph @squares returns=[tensor<64x1000xf32>](%x: tensor<64x1000xf32>) {
 """
 
 
+@pytest.mark.parametrize("device", DEVICES)
+def test_what_is_scattered_in_place_goes_into_a_buffer(device: str) -> None:
+    def changed(x: Any, y: Any) -> Any:
+        longer = np.cumsum(np.concatenate([y, y, y]))  # its memory is free for others then
+        total = np.cumsum(np.cumsum(longer[::-1]) * longer)
+        return (np.cumsum(total)[:12].reshape(3, 4) + x).at[[1, 2]].set(x[0])
+
+    compiled, y = iris.jit(changed), np.arange(12, dtype=np.float32)
+    expected = compiled(X, y, device="interp")
+    into = iris.empty(X.shape, np.float32, device=device)
+    compiled.into(into, X, y)
+    np.testing.assert_allclose(into.numpy(), expected, rtol=1e-5)
+    np.testing.assert_array_equal(expected[1:], [X[0], X[0]])
+
+
 def test_smaller_tiles_are_tried_and_the_first_error_is_told() -> None:
     first = parse(SQUARES)
     tried: list[str] = []

@@ -19,7 +19,8 @@ from iris.codegen.languages.cuda import CUDA
 from iris.compiler.compilation import entry_of
 from iris.errors import ParseError, ProgramError, VerifyError
 from iris.ir import Level, parse
-from iris.targets.apple import M5_TENSORS
+from iris.targets import Target
+from iris.targets.apple import M5_TENSORS, M5_TENSORS_IN_MEMORY
 from matrix_programs import BF16, F16, F32, Array, attention, gemm, product, whole
 
 BLOCKS = {"BLOCK_M": 32, "BLOCK_N": 64, "BLOCK_K": 32}
@@ -45,6 +46,20 @@ def test_products_are_exact(device: str, dtype: Any) -> None:
         c.fill(np.nan)
         gemm[2, 2](a, b, c, 50, 90, 70, **BLOCKS, **options, device=device)
         np.testing.assert_array_equal(c, product(a, b))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", [F16, BF16, F32], ids=str)
+def test_factors_stay_in_memory(device: str, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("IRIS_TARGET", M5_TENSORS_IN_MEMORY.name)
+    a, b, c = operands(dtype)
+    for simdgroups in (1, 4):
+        options = BLOCKS | {"num_simdgroups": simdgroups}
+        c.fill(np.nan)
+        gemm[2, 2](a, b, c, 50, 90, 70, **options, device=device)
+        np.testing.assert_array_equal(c, product(a, b))
+    msl = gemm.lower(a, b, c, 50, 90, 70, **options, grid=(2, 2)).msl
+    assert "multiply_shared<1, 1, 32, false>" in msl and "multiply_tensors" not in msl
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -77,8 +92,12 @@ def tf32(x: Array) -> Array:
 
 
 @pytest.mark.parametrize("device", ["interp", *DEVICES])
-def test_operands_are_rounded_to_tf32(device: str) -> None:
+@pytest.mark.parametrize("named", [M5_TENSORS, M5_TENSORS_IN_MEMORY], ids=str)
+def test_operands_are_rounded_to_tf32(
+    device: str, named: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """By the same product of tensors, which may then be computed as one of tf32."""
+    monkeypatch.setenv("IRIS_TARGET", named.name)
     random = np.random.default_rng(0)
     a, b = random.standard_normal((2, 32, 64)).astype(F32)
     a[0, :4] = 1 + 2**-11, 1 + 3 * 2**-11, np.uint32(0x7F800001).view(F32), np.inf
@@ -89,7 +108,7 @@ def test_operands_are_rounded_to_tf32(device: str) -> None:
     assert np.isnan(c[0]).all()
     np.testing.assert_allclose(c[1:], expected[1:], rtol=0, atol=2e-5)
     lowered = relaxed.lower(*arguments, BLOCK_M=32, BLOCK_N=32, BLOCK_K=32, grid=(1, 1))
-    assert re.search(r"multiply_tensors<\d, \d, true>", lowered.msl)
+    assert re.search(r"multiply_(tensors|shared)<\d, \d,( \d+,)? true>", lowered.msl)
 
 
 @pytest.mark.parametrize("op", ["tile.dot", "metal.mma"])
@@ -180,3 +199,58 @@ func metal @f simdgroups=1(%X: ptr<f32>) {{
 def test_what_tensors_are_not(a: int, b: int, acc: int, words: str, message: str) -> None:
     with pytest.raises(ParseError, match=message):
         parse(MMA.format(a=a, b=b, acc=acc, words=words))
+
+
+SHARED = """
+func metal @f simdgroups=1(%X: ptr<f32>) {{
+  %a: threadgroup<{count}x{dtype}> = metal.alloc
+  %lane: i32 = metal.lane
+  %c0: i32 = constant 0
+  metal.foreach {rounds} (%i: i32) {{
+    %c32: i32 = constant 32
+    %start: i32 = mul %i, %c32
+    %at: i32 = add %start, %lane
+    %x: {dtype} = constant {value}
+    metal.store %a, %at, %x
+    yield
+  }}
+  metal.barrier simdgroup
+  %acc: regs<16xf32> = constant 0.0
+  %c: regs<16xf32> = metal.mma_shared {shape} {strides} %a, %{start}, %a, %c0, %acc{words}
+  return
+}}
+"""
+RIGHT = {
+    "count": 512,
+    "rounds": 16,
+    "dtype": "f32",
+    "value": 1.0,
+    "shape": [16, 32, 16],
+    "strides": [16, 32],
+    "start": "c0",
+    "words": ", tf32=true",
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"shape": [16, 16, 16]}, r"\[16, 16, 16\] are not multiples of \[16, 32, 16\]"),
+        ({"strides": [16]}, "are not multiples of"),
+        ({"strides": [16, 33]}, "has no room for a factor"),
+        ({"shape": [32, 32, 16]}, "such a product is added to regs<32xf32>"),
+        ({"dtype": "f16"}, "operands of tf32 are of f32, not of f16"),
+        ({"dtype": "i32", "value": 1, "words": ""}, "i32 and i32 do not multiply"),
+        ({"start": "lane"}, "lanes of a simdgroup say that a factor starts at several places"),
+        ({"value": 1 + 2**-11}, "no number of tf32"),
+        ({"rounds": 15}, "is read before anything is written there"),
+        ({}, None),
+    ],
+)
+def test_what_matrices_in_memory_are(change: dict[str, Any], message: str | None) -> None:
+    text = SHARED.format(**RIGHT | change)
+    if message is None:
+        run_text(text)
+        return
+    with pytest.raises((ParseError, ProgramError), match=message):
+        run_text(text)

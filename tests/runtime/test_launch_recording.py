@@ -175,7 +175,7 @@ def test_launches_that_meet_are_ordered(on_metal: Metal, monkeypatch: pytest.Mon
             on_metal.shuffle(seed)
             conformance.launches_can_be_recorded(on_metal)
         none = [False] * 40
-        monkeypatch.setattr(indirect_commands, "_barriers", lambda launches: none)
+        monkeypatch.setattr(indirect_commands, "barriers_among", lambda launches: none)
         with pytest.raises(AssertionError, match="launches that were recorded"):
             conformance.launches_can_be_recorded(on_metal)
     finally:
@@ -306,7 +306,9 @@ def test_a_mac_replays_as_it_can(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         assert kind(known) is indirect_commands.IndirectReplay
     monkeypatch.setattr(metal, "_APPLE9", 1007)  # a GPU that has no need to meet pipelines first
     assert kind(device) is indirect_commands.IndirectReplay
-    monkeypatch.setattr(indirect_commands, "_barriers", lambda launches: [False] * len(launches))
+    monkeypatch.setattr(
+        indirect_commands, "barriers_among", lambda launches: [False] * len(launches)
+    )
     try:
         device.shuffle(1)
         with pytest.raises(AssertionError):

@@ -17,8 +17,8 @@ from iris.ir.core import Module
 from iris.ir.types import DTYPES
 from iris.passes import Pass, run
 from iris.passes.tile.layouts.fragments import is_of_fragments, is_of_tensors
-from iris.targets import DEFAULT
-from iris.targets.apple import M5_TENSORS
+from iris.targets import DEFAULT, Target
+from iris.targets.apple import M5_TENSORS, M5_TENSORS_IN_MEMORY
 from iris.targets.nvidia import H200
 from iris.testing import programs
 from iris.testing.levels import (
@@ -89,8 +89,10 @@ def test_the_levels_agree_where_a_gpu_multiplies_and_copies_otherwise() -> None:
     assert min(met[name] for name in ("deep", "metal.load_rows", "metal.copy")) > 0
 
 
-def test_the_levels_agree_where_a_gpu_multiplies_tensors() -> None:
-    lower, met = LOWERING.on(M5_TENSORS), 0
+@pytest.mark.parametrize("target", [M5_TENSORS, M5_TENSORS_IN_MEMORY], ids=str)
+def test_the_levels_agree_where_a_gpu_multiplies_tensors(target: Target) -> None:
+    lower, met = LOWERING.on(target), 0
+    in_memory = target is M5_TENSORS_IN_MEMORY
 
     @settings(max_examples=counts(12, 5000), suppress_health_check=[HealthCheck.filter_too_much])
     @given(programs.tile(masked=True).filter(has_tensors), st.sampled_from(WAYS))
@@ -99,7 +101,9 @@ def test_the_levels_agree_where_a_gpu_multiplies_tensors() -> None:
         simdgroups, interleavings = way
         agree(program, simdgroups=simdgroups, interleavings=interleavings, pipeline=lower)
         lowered = run(program.module, with_simdgroups(lower, simdgroups[0]))
-        met += any(isinstance(op, metal.Mma) and op.tensors for op in lowered.walk())
+        ops = [*lowered.walk()]
+        of_registers = any(isinstance(op, metal.Mma) and op.tensors for op in ops)
+        met += any(isinstance(op, metal.MmaShared) for op in ops) if in_memory else of_registers
 
     check()
     print(met)

@@ -68,6 +68,18 @@ def test_a_device_that_works(device: str, capsys: pytest.CaptureFixture[str], fo
     assert any(line.startswith("target apple") for line in report)
 
 
+@pytest.mark.softmetal
+def test_tensors_have_a_line_where_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = devices.select("softmetal")
+    assert "tensors" not in [name for name, _ in doctor._checks(device)]
+    monkeypatch.setenv("IRIS_TARGET", "apple-m5-tensors")
+    check = dict(doctor._checks(device))["tensors"]
+    assert (
+        check(device)
+        == "cooperative tensors of float, half, bfloat lie in a simdgroup as they must"
+    )
+
+
 def test_versions_of_the_language() -> None:
     assert MSL.versions((3, 2)) == "the Metal Shading Language 3.1, and 3.2 for kernels with fences"
     assert MSL.versions((3, 1)).endswith("3.2 for kernels with fences, which it does not take")
@@ -76,6 +88,7 @@ def test_versions_of_the_language() -> None:
 # Faults of softmetal: words of a header, and what stands there instead.
 IN_HEADERS = {
     "metal_simdgroup_matrix": ("(lane >> 3 & 1) * 4", "(lane >> 3 & 1 ^ 1) * 4"),
+    "metal_tensor": ("(lane >> 2 & 4) + (lane >> 1 & 3)", "(lane >> 2 & 4 ^ 4) + (lane >> 1 & 3)"),
     "metal_math": (
         "    const double exact = double(float(x))",
         "    if (__builtin_fabsf(float(x * y + z)) < 0x1p-14f) return half(0.0f);\n"
@@ -101,7 +114,7 @@ def miscompiled(self, source, mode):
     return compiled(self, replace(source, text=text), mode)
 
 Softmetal._compiled = miscompiled
-few = ("miscompiles", "lanes", "integers", "numbers")
+few = ("miscompiles", "lanes", "tensors", "integers", "numbers")
 doctor._checks = lambda device: [(name, gpu.CHECKS[name]) for name in few]
 sys.exit(main(["doctor", "--device", "softmetal"]))
 """
@@ -127,12 +140,14 @@ def test_planted_faults_are_named(folder: Path) -> None:
     said = {line.split()[0]: line for line in done.stdout.splitlines()}
     assert "WRONG: swapped arrays in mode safe: " in said["miscompiles"]
     assert "WRONG: float: of a loaded matrix lane 0 has the elements" in said["lanes"]
+    assert "WRONG: float: of a loaded left operand lane 0 has the elements" in said["tensors"]
     assert "WRONG: half in mode safe: the fma of 5.96e-08 and 5.96e-08 is 0" in said["numbers"]
     assert "WRONG" not in said["integers"]
-    assert "3 checks failed: miscompiles, lanes, numbers" in done.stderr
+    assert "4 checks failed: miscompiles, lanes, tensors, numbers" in done.stderr
     report = (folder / "iris-doctor.txt").read_text(encoding="utf-8")
     assert "swapped arrays in mode relaxed" in report
     assert "bfloat: of a product lane 0" in report
+    assert "half: of what is stored as a sum lane 0" in report
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,10 @@ from iris.analysis.liveness import is_unused
 from iris.ir.control import For, If, While, carried_together
 from iris.ir.core import Op, Value
 from iris.ir.math import Constant
-from iris.ir.metal import LoadRows, Mma, Slice
+from iris.ir.metal import LoadRows, Mma, MmaShared, Slice
 from iris.ir.types import ElementType
+
+_OF_MATRICES = LoadRows, Mma, MmaShared
 
 
 def multiplied(ops: Sequence[Op], dead: frozenset[Value]) -> frozenset[Value]:
@@ -19,7 +21,7 @@ def multiplied(ops: Sequence[Op], dead: frozenset[Value]) -> frozenset[Value]:
 
     The ops are all those of a body, as `walk` gives them.
     """
-    held = [op for op in ops if type(op) in (LoadRows, Mma) and not is_unused(op, dead)]
+    held = [op for op in ops if type(op) in _OF_MATRICES and not is_unused(op, dead)]
     if not held:
         return frozenset()
     carriers: defaultdict[Value, list[Value]] = defaultdict(list)

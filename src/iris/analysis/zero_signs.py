@@ -107,7 +107,8 @@ def _never(op: Op, index: int) -> Sight:
 @sight(
     *(math.Neg, math.Sqrt, math.Sin, math.Tanh, math.Erf, math.Floor, math.Ceil, math.Round),
     *(math.Mul, math.Fma, math.Select, math.Extremum),
-    *(metal.Splat, metal.Take, metal.Join, metal.Slice, metal.Load, metal.LoadRows, metal.Mma),
+    *(metal.Splat, metal.Take, metal.Join, metal.Slice, metal.Load, metal.LoadRows),
+    *(metal.Mma, metal.MmaShared),
     *(metal.Insert, metal.ShuffleXor, metal.Shuffle, metal.Broadcast),
 )
 def _in_result(op: Op, index: int) -> Sight:

@@ -16,7 +16,7 @@ from iris.codegen.operators import (
     prefix,
     ternary,
 )
-from iris.codegen.tree import Number, Precedence, regrouped
+from iris.codegen.tree import Number, Precedence, of_bools, regrouped
 from iris.codegen.writer import Writer, emit
 from iris.errors import DeclarationError
 from iris.ir import math
@@ -350,8 +350,9 @@ def _logic(ctx: Writer, op: math.Binary, bits: str, logical: str) -> Expression:
     if dtype_of(lhs) is not bool_:
         return _bitwise(ctx, op, bits, ctx.value(lhs), ctx.value(rhs))
     a, b = ctx.value(lhs), ctx.branch_operand(rhs)
-    operator = logical if max(a.lanes, b.lanes) == 1 or logical == "!=" else bits
-    return binary(a, operator, b, a.type)
+    if max(a.lanes, b.lanes) == 1 or logical == "!=":
+        return binary(a, logical, b, a.type)
+    return binary(a, bits, b, a.type).replace(tree=of_bools(bits, a.tree, b.tree))
 
 
 def _bitwise(ctx: Writer, op: Op, operator: str, a: Expression, b: Expression) -> Expression:

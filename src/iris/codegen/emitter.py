@@ -17,8 +17,8 @@ from iris.codegen.statements import STEP, Line, Run, set_block
 from iris.codegen.tree import Name
 from iris.codegen.writer import Writer
 from iris.ir.control import Func
-from iris.ir.core import Level, Value
-from iris.ir.metal import SIMDGROUP_WIDTH, LoadRows, Mma
+from iris.ir.core import Level, Op, Value
+from iris.ir.metal import SIMDGROUP_WIDTH, LoadRows, Mma, MmaShared
 from iris.ir.types import DType, Ptr, i32
 
 #: The modules whose rules a walk uses.
@@ -32,15 +32,19 @@ def emit(function: Func, language: Language = MSL) -> Source:
         raise function.invalid(f"only functions of the metal level are emitted, not of {level}")
     if not function.simdgroups:
         raise function.invalid("how many simdgroups run the kernel is not decided yet")
-    of_matrices = [op for op in function.walk() if isinstance(op, LoadRows | Mma)]
+    of_matrices = [op for op in function.walk() if isinstance(op, LoadRows | Mma | MmaShared)]
     if of_matrices:
         language = language.of_matrices(language)
-    tensors = next((op for op in of_matrices if isinstance(op, Mma) and op.tensors), None)
-    if tensors is not None:
+    tensors = [op for op in of_matrices if isinstance(op, MmaShared) or _has_tensors(op)]
+    if tensors:
         if language.of_tensors is None:
-            raise tensors.invalid(f"{language.name} has no tensors")
+            raise tensors[0].invalid(f"{language.name} has no tensors")
         language = language.of_tensors(language)
     return _Kernel(function, language).source()
+
+
+def _has_tensors(op: Op) -> bool:
+    return isinstance(op, Mma) and op.tensors
 
 
 class _Kernel:

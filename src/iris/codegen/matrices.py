@@ -11,7 +11,7 @@ from iris.ir import metal
 from iris.ir.core import Value
 from iris.ir.in_place import is_last_use
 from iris.ir.metal import fragments_of
-from iris.ir.types import i32
+from iris.ir.types import Threadgroup, f32, i32
 
 
 @emit(metal.LoadRows)
@@ -75,6 +75,24 @@ def _mma(ctx: Writer, op: metal.Mma) -> None:
             ctx.put(Run(multiply.at(_backwards(ctx, i, columns) if op.serpentine else i)))
 
 
+@emit(metal.MmaShared)
+def _mma_shared(ctx: Writer, op: metal.MmaShared) -> None:
+    element_of = op.a.type_as(Threadgroup).element
+    define(ctx, "pair", f32)
+    define(ctx, "multiply_shared", element_of)
+    factors: list[Tree] = []
+    starts = zip((op.a, op.b), (op.a_start, op.b_start), op.strides, strict=True)
+    for memory, start, stride in starts:
+        at = ctx.simple(start)
+        factors += Unary("&", element(ctx.expressions[memory].tree, at.tree)), number(stride)
+    ctx.flush()
+    acc, product = _sum(ctx, op)
+    rows, columns, depth = op.shape
+    sizes = f"{rows // 16}, {columns // 32}, {depth}, {str(op.tf32).lower()}"
+    name = ctx.language.helpers["multiply_shared"].name
+    ctx.put(Run(Call(f"{name}<{sizes}>", _address(product), *factors, _address(acc))))
+
+
 def _place_in_a(op: metal.Mma, row: Tree, step: int) -> Tree:
     """The place of a fragment of the left factor, as `Mma.place_in_a` has it."""
     if op.depth == 1 or op.rows % 2:
@@ -130,7 +148,7 @@ def _matrices(ctx: Writer, value: Value) -> Tree:
     return found
 
 
-def _sum(ctx: Writer, op: metal.Mma) -> tuple[Tree, Tree]:
+def _sum(ctx: Writer, op: metal.Mma | metal.MmaShared) -> tuple[Tree, Tree]:
     """What is added to, and where the sum goes."""
     acc = ctx.value(op.acc)
     matrices = ctx.matrix_of(acc)
@@ -148,5 +166,5 @@ def _sum(ctx: Writer, op: metal.Mma) -> tuple[Tree, Tree]:
     return matrices or product, product
 
 
-def _name(ctx: Writer, op: metal.Mma) -> str:
+def _name(ctx: Writer, op: metal.Mma | metal.MmaShared) -> str:
     return ctx.names.new(op.result.name or op.acc.name or "product")

@@ -76,7 +76,16 @@ def _needed_users(value: Value) -> list[Op]:
 
 @misfit(metal.Mma)
 def _misfit_of_product(op: metal.Mma) -> str | None:
-    for value in op.operands:
+    return _misfit_of_matrices(op.operands)
+
+
+@misfit(metal.MmaShared)
+def _misfit_of_sum(op: metal.MmaShared) -> str | None:
+    return _misfit_of_matrices([op.acc])
+
+
+def _misfit_of_matrices(values: Sequence[Value]) -> str | None:
+    for value in values:
         if lanes_of(value.type) != FRAGMENT_LANES:
             return f"{value!r} is not held by twos, as a matrix is"
     return None

@@ -72,7 +72,7 @@ class Assign(Plain):
     @property
     def text(self) -> str:
         place, value = self.place.text, self.value
-        if isinstance(value, Binary) and value.word in _COMPOUND:
+        if isinstance(value, Binary) and value.assigns and value.word in _COMPOUND:
             left, right = value.operands
             if left.text == place:
                 return f"{place} {value.word}= {right.text}"

@@ -182,6 +182,7 @@ _OPERATORS = {
 class Binary(Tree):
     __slots__ = ("precedence",)
     regroups = False  # the right side may lose its brackets: it may be computed in any order
+    assigns = True  # `x = x + y` may be written `x += y`
 
     def __init__(self, word: str, left: Tree, right: Tree):
         level, least, chains_left, chains_right = _OPERATORS[word]
@@ -205,6 +206,16 @@ binary = Binary
 class _Regrouped(Binary):
     __slots__ = ()
     regroups = True
+
+
+class _OfBools(Binary):
+    __slots__ = ()
+    assigns = False
+
+
+def of_bools(word: str, left: Tree, right: Tree) -> Binary:
+    """An operation on vectors of bool, for which no language promises `x |= y`."""
+    return _OfBools(word, left, right)
 
 
 def regrouped(left: Tree, right: Tree) -> Binary:

@@ -27,7 +27,7 @@ from iris.ir.math import element_type
 from iris.ir.scalar import storage
 from iris.passes.graph.tiling.kernel_regions import is_scheduled
 from iris.runtime.buffer import Buffer
-from iris.runtime.device import Array, ArrayArgument, Device, Grid, Program, RecordedLaunch
+from iris.runtime.device import Array, ArrayArgument, Device, LaunchTemplate, Place, RecordedLaunch
 from iris.runtime.recorder import RECORDER, refuse_while_recording
 from iris.targets import Target
 
@@ -36,19 +36,11 @@ from iris.targets import Target
 MOST_HALVES = 5
 
 
-class _Step(NamedTuple):
-    """A launch, and the tensors that it is given."""
-
-    program: Program
-    grid: Grid
-    arrays: list[Value]
-
-
 class _CompiledGraph(NamedTuple):
     """What a device needs to run a graph: launches, and constant arrays in its memory."""
 
-    steps: list[_Step]
-    constants: list[ArrayArgument]
+    template: LaunchTemplate
+    constants: list[Place]
 
 
 class GraphProgram:
@@ -103,39 +95,34 @@ class GraphProgram:
         recording = RECORDER.recording
         if recording is not None and any(isinstance(x, np.ndarray) for x in arguments):
             refuse_while_recording(f"{self.function.symbol} copies an array that is no Buffer")
-        steps, constants = self._for(device)
+        template, constants = self._for(device)
         parameters = self.function.body.arguments
-        argument_of = {
-            v: to_argument(v, x, device) for v, x in zip(parameters, arguments, strict=False)
-        }
-        argument_of |= dict(zip(parameters[len(arguments) :], constants, strict=True))
-        given = None  # the buffer whose memory is there
-        if into is not None:
-            result = self._only_result(into)
-            argument_of[result], given = into.argument, self.buffers.of[result]
-        memories = [
-            None if n == given else device.allocate(size)
-            for n, size in enumerate(self.buffers.sizes)
+        places: list[Place] = [
+            _place(to_argument(v, x, device)) for v, x in zip(parameters, arguments, strict=False)
         ]
-
-        def argument(value: Value) -> ArrayArgument:
-            base, type_ = storage_root(value), element_type(value.type)
-            if base in argument_of:
-                memory, offset = argument_of[base].memory, argument_of[base].offset
+        places += constants
+        given = None if into is None else self._slot(self._only_result(into))
+        for n, size in enumerate(self.buffers.sizes, len(places)):
+            if into is not None and n == given:
+                places.append(_place(into.argument))
             else:
-                memory, offset = memories[self.buffers.of[base]], 0
-            return ArrayArgument(memory, offset, type_.element, type_.shape)
-
+                places.append((device.allocate(size), 0))
         if recording is not None:
-            for program, grid, arrays in steps:
-                launch = RecordedLaunch(program, grid, [argument(v) for v in arrays])
+            for launch in template.on(places):
                 recording.add(device, launch, [x for x in arguments if isinstance(x, Buffer)])
         else:
-            stream = device.stream_of(list(argument_of.values()))
-            for program, grid, arrays in steps:
-                device.launch(program, grid, [argument(v) for v in arrays], stream)
-        results = [argument(v) for v in self.function.body.end.operands]
-        return [Buffer(device, x.memory, x.dtype, x.shape) for x in results]
+            template.run(places, device.stream_of([memory for memory, _ in places]))
+        results = self.function.body.end.operands
+        types = [element_type(value.type) for value in results]
+        memories = [places[self._slot(value)][0] for value in results]
+        made = zip(memories, types, strict=True)
+        return [Buffer(device, memory, type_.element, type_.shape) for memory, type_ in made]
+
+    def _slot(self, value: Value) -> int:
+        """The number of the memory of a tensor: of all parameters, then of all buffers."""
+        base, parameters = storage_root(value), self.function.body.arguments
+        at = self.buffers.of.get(base)
+        return parameters.index(base) if at is None else len(parameters) + at
 
     def _only_result(self, into: Buffer) -> Value:
         """The tensor that a Buffer is to hold, if it can."""
@@ -167,11 +154,19 @@ class GraphProgram:
         kernels = list(dict.fromkeys(self.equal))
         compiled = dict(zip(kernels, compile_all(kernels, device), strict=True))
         same = zip(self.equal, self.kernels, strict=True)
-        steps = [_Step(*compiled[first], kernel.arrays) for first, kernel in same]
+        launches = [
+            RecordedLaunch(*compiled[first], [self._unbound(v) for v in kernel.arrays])
+            for first, kernel in same
+        ]
         parameters = self.function.body.arguments
         own = parameters[len(parameters) - len(self.constants) :]
-        kept = [to_argument(v, a, device) for v, a in zip(own, self.constants, strict=True)]
-        return _CompiledGraph(steps, kept)
+        kept = [_place(to_argument(v, a, device)) for v, a in zip(own, self.constants, strict=True)]
+        return _CompiledGraph(device.template(launches), kept)
+
+    def _unbound(self, value: Value) -> ArrayArgument:
+        """A tensor, with the number of its memory."""
+        type_ = element_type(value.type)
+        return ArrayArgument(self._slot(value), 0, type_.element, type_.shape)
 
 
 class BufferAssignment:
@@ -181,6 +176,8 @@ class BufferAssignment:
         self.of: dict[Value, int] = {}
         self.sizes: list[int] = []
         results = {storage_root(v) for v in function.body.end.operands}
+        for kernel in reversed(kernels):
+            results |= {into for value, into in kernel.written_to.items() if value in results}
         last = {storage_root(v): n for n, kernel in enumerate(kernels) for v in kernel.inputs}
         free: list[int] = []
         for n, kernel in enumerate(kernels):
@@ -229,6 +226,10 @@ def to_argument(value: Value, array: Any, device: Device) -> ArrayArgument:
     argument = ArrayArgument(device.allocate(source.nbytes), 0, type_.element, type_.shape)
     device.copy_in(argument, source)
     return argument
+
+
+def _place(argument: ArrayArgument) -> Place:
+    return argument.memory, argument.offset
 
 
 def _bytes(value: Value) -> int:

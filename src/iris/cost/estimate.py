@@ -40,7 +40,14 @@ from iris.ir.facts import facts
 from iris.ir.layout import banks
 from iris.ir.layout.linear import FRAGMENT_ROWS
 from iris.ir.math import element_type
-from iris.ir.metal import FRAGMENT_SIZE, SIMDGROUP_WIDTH, Scope, count_of
+from iris.ir.metal import (
+    FRAGMENT_SIZE,
+    SIMDGROUP_WIDTH,
+    TENSOR_PRODUCT,
+    VECTOR_BYTES,
+    Scope,
+    count_of,
+)
 from iris.ir.types import Ptr, Threadgroup
 from iris.targets import DEFAULT, Target
 from iris.targets.apple import GENERATIONS
@@ -402,6 +409,24 @@ def shuffle(walk: _Walk, op: Op) -> None:
 def mma(walk: _Walk, op: metal.Mma) -> None:
     matrices = walk.target.matrices[element_type(op.a.type).element.bits]
     walk.counts.mmas += walk.simdgroups * matrices.products(op.rows, op.columns, op.depth)
+
+
+@cost(metal.MmaShared)
+def mma_shared(walk: _Walk, op: metal.MmaShared) -> None:
+    """Each 16x32 matrix of the result has its factors loaded."""
+    element = op.a.type_as(Threadgroup).element
+    rows, columns, depth = op.shape
+    tall, wide, deep = (n // FRAGMENT_SIZE for n in op.shape)
+    products = walk.target.matrices[element.bits].products(tall, wide, deep)
+    walk.counts.mmas += walk.simdgroups * products
+    of_tensor = TENSOR_PRODUCT[0] * TENSOR_PRODUCT[1]
+    per_tensor = (TENSOR_PRODUCT[0] + TENSOR_PRODUCT[1]) * depth * element.bytes
+    moved = rows * columns // of_tensor * per_tensor
+    accesses = moved // (VECTOR_BYTES * SIMDGROUP_WIDTH)
+    counted = walk.counts.shared
+    counted.instructions += walk.simdgroups * accesses
+    counted.cycles += walk.simdgroups * accesses
+    counted.loaded += walk.simdgroups * moved
 
 
 def _meets(op: Op) -> bool:

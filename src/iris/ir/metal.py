@@ -56,6 +56,7 @@ SIMDGROUP_WIDTH = 32
 VECTOR_BYTES = 16  # the most that a thread loads or stores at once
 FRAGMENT_SIZE = 8  # rows and columns of a fragment of a matrix
 FRAGMENT_LANES = 2  # elements that a lane holds of a fragment of a matrix
+TENSOR_PRODUCT = 16, 32, 16  # rows, columns and terms of the least product of tensors
 VECTOR = 4  # elements that a vector has at most; more in one variable are words of 32 bits
 
 
@@ -778,6 +779,60 @@ class Mma(MetalOp):
     def place_in_b(self, step: int, column: int) -> int:
         """Which of its fragments `b` has in a column, so far along the depth."""
         return column * self.depth + step
+
+
+class MmaShared(MetalOp):
+    """Multiplies two matrices in threadgroup memory, and adds the product to fragments: `acc` has
+    the layout of `metal.mma` with `tensors`.  Metal 4's `matmul2d` takes factors from memory, too.
+
+    %acc2: regs<32xf32> = metal.mma_shared [16, 32, 64] [72, 40] %a, %a_start, %b, %b_start, %acc
+
+    The first list has the rows, columns and terms of the product: multiples of 16, 32 and 16.  Both
+    factors are row-major; the second list has the distances between their rows.  All lanes of a
+    simdgroup say that a factor starts at the same element.  `in_place` and `tf32` are as in
+    `metal.mma`.
+    """
+
+    name = "metal.mma_shared"
+    convergent = True
+    shape: tuple[int, ...] = attribute(Integers())
+    strides: tuple[int, ...] = attribute(Integers())
+    in_place: bool = attribute(Boolean(), False)
+    tf32: bool = attribute(Boolean(), False)
+    a: Value = operand(THREADGROUP, access=Access.READ)
+    a_start: Value = operand(INTEGER, is_address=True)
+    b: Value = operand(THREADGROUP, access=Access.READ)
+    b_start: Value = operand(INTEGER, is_address=True)
+    acc: Value = operand(FLOATS)
+    result: Value = result()
+
+    def infer(self) -> tuple[Type, ...]:
+        a, b, acc = self.a.type_as(Threadgroup), self.b.type_as(Threadgroup), self.acc.type
+        for field, least in (("shape", TENSOR_PRODUCT), ("strides", (1, 1))):
+            numbers = getattr(self, field)
+            whole = len(numbers) == len(least) and all(
+                n > 0 and n % one == 0 for n, one in zip(numbers, least, strict=True)
+            )
+            if not whole:
+                message = f"{list(numbers)} are not multiples of {list(least)}"
+                raise self.invalid(message, at=field)
+        if a.element is not b.element or not a.element.is_float:
+            raise self.invalid(f"{a.element} and {b.element} do not multiply", at="b")
+        rows, columns, depth = self.shape
+        for field, memory, last, width in (("a", a, rows, depth), ("b", b, depth, columns)):
+            stride = self.strides[field == "b"]
+            if (last - 1) * stride + width > memory.count:
+                raise self.invalid(f"{memory} has no room for a factor", at=field)
+        for field in ("a_start", "b_start"):
+            if getattr(self, field).type not in (i32, i64):
+                type_ = getattr(self, field).type
+                raise self.invalid(f"offsets are i32 or i64, not {type_}", at=field)
+        wanted = registers(rows * columns // SIMDGROUP_WIDTH, f32)
+        if not is_like(element_type(acc), wanted):
+            raise self.invalid(f"such a product is added to {wanted}, not {acc}", at="acc")
+        if self.tf32 and a.element is not f32:
+            raise self.invalid(f"operands of tf32 are of f32, not of {a.element}", at="tf32")
+        return (acc,)
 
 
 # Reports.

@@ -171,7 +171,8 @@ def _like_operands(op: Op, levels: _Levels) -> Uniformity:
     return levels.worst(op.operands)
 
 
-@plain(metal.Lane, metal.LoadRows, metal.Mma, metal.AtomicLoad, metal.Atomic, metal.CompareExchange)
+@plain(metal.AtomicLoad, metal.Atomic, metal.CompareExchange)
+@plain(metal.Lane, metal.LoadRows, metal.Mma, metal.MmaShared)
 def _varying(op: Op, levels: _Levels) -> Uniformity:
     """Threads hold other parts of it, or take turns."""
     return VARYING

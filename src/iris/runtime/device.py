@@ -100,6 +100,10 @@ class Usage(NamedTuple):
     cache_misses: int
 
 
+#: Memory, and an offset in bytes.
+Place: TypeAlias = tuple[Any, int]
+
+
 class RecordedLaunch(NamedTuple):
     """What `Device.launch` is given, but for the stream."""
 
@@ -124,6 +128,38 @@ class Replay:
     def change(self, number: int, launch: RecordedLaunch) -> None:
         """Put a launch in the place of one of them, from the next run on."""
         self._steps[number] = self._prepare(*launch, self._stream)
+
+
+class LaunchTemplate:
+    """Launches that run one after the other, on other memory each time.
+
+    In place of the memory of an array there is a number: `run` is given the memory of each number,
+    and where in it the array starts.
+    """
+
+    def __init__(self, device: Device, launches: Sequence[RecordedLaunch]):
+        self._launch = device.launch
+        self.launches = launches
+
+    def on(self, places: Sequence[Place]) -> list[RecordedLaunch]:
+        """The launches on some memory."""
+        found = []
+        for program, grid, arguments in self.launches:
+            own = [places[x.memory] for x in arguments]
+            arrays = [
+                ArrayArgument(memory, offset, x.dtype, x.shape)
+                for x, (memory, offset) in zip(arguments, own, strict=True)
+            ]
+            found.append(RecordedLaunch(program, grid, arrays))
+        return found
+
+    def run(self, places: Sequence[Place], stream: Any = None) -> None:
+        """Run them on some memory; it need not wait until they are done.
+
+        What they write lies in no other memory of these.
+        """
+        for launch in self.on(places):
+            self._launch(*launch, stream)
 
 
 class Device:
@@ -194,8 +230,8 @@ class Device:
         """Whether two whole memories have bytes in common."""
         return one.memory is other.memory
 
-    def stream_of(self, arguments: Sequence[ArrayArgument]) -> Any:
-        """The stream on which another library uses some of the arguments, if one does."""
+    def stream_of(self, memories: Sequence[Any]) -> Any:
+        """The stream on which another library uses some memory, if one does."""
         return None
 
     def export(self, of: ArrayArgument, stream: int | None) -> Any:
@@ -247,6 +283,10 @@ class Device:
     def record(self, launches: Sequence[RecordedLaunch], stream: Any = None) -> Replay:
         """Launches to be run together, again and again."""
         return Replay(self, launches, stream)
+
+    def template(self, launches: Sequence[RecordedLaunch]) -> LaunchTemplate:
+        """Launches of arrays in row-major order, to be run together on other memory each time."""
+        return LaunchTemplate(self, launches)
 
     def synchronize(self, memory: Any = None) -> None:
         """Wait until all launches are done, or those that use some memory."""

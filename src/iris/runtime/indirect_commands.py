@@ -16,7 +16,7 @@ import numpy as np
 from iris.ir.types import u8
 from iris.runtime.device import ArrayArgument, RecordedLaunch, Replay
 from iris.runtime.interrupts import HoldBack
-from iris.runtime.memory import Block, Hazards, Memory, view
+from iris.runtime.memory import Block, Memory, barriers_among, view
 from iris.runtime.messages import Range, made
 from iris.runtime.objc import Object, Pointer
 from iris.runtime.queue import Commands, Launch, Stream, Streams
@@ -69,7 +69,7 @@ class IndirectReplay(Replay):
         if _room(launches[number]) != _room(self._launches[number]):
             self._encode_all(launches)
             return
-        barriers = _barriers(launches)
+        barriers = barriers_among(launches)
         pairs = enumerate(zip(self._barriers, barriers, strict=True))
         changed = [n for n, (old, new) in pairs if n == number or old != new]
         with self._maker.streams.runtime.pool():
@@ -87,7 +87,7 @@ class IndirectReplay(Replay):
             buffer = self._maker.new_commands(len(launches))
             commands = [self._command(buffer, n) for n in range(len(launches))]
             with HoldBack():
-                self._launches, self._barriers = launches, _barriers(launches)
+                self._launches, self._barriers = launches, barriers_among(launches)
                 self._buffer, self._constants, self._offsets = buffer, constants, offsets
                 for n, command in enumerate(commands):
                     self._encode(command, n)
@@ -141,17 +141,6 @@ class IndirectReplay(Replay):
 def _room(launch: Launch) -> int:
     """The bytes that its constants take up."""
     return -(-len(launch.constants) // _ALIGNMENT) * _ALIGNMENT
-
-
-def _barriers(launches: Sequence[Launch]) -> list[bool]:
-    """Which launches come after a barrier."""
-    hazards, found = Hazards(), []
-    for launch in launches:
-        found.append(hazards.meet(launch.blocks, launch.written))
-        if found[-1]:
-            hazards.clear()
-        hazards.add(launch.blocks, launch.written)
-    return found
 
 
 def _pointers(blocks: Collection[Block]) -> object:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -95,6 +95,26 @@ class Hazards:
         """A barrier: what comes now comes after them."""
         self._written.clear()
         self._used.clear()
+
+
+class Accesses(Protocol):
+    """A launch, as hazards see it."""
+
+    @property
+    def blocks(self) -> Collection[Block]: ...
+    @property
+    def written(self) -> Collection[Block]: ...
+
+
+def barriers_among(launches: Sequence[Accesses]) -> list[bool]:
+    """Which launches come after a barrier."""
+    hazards, found = Hazards(), []
+    for launch in launches:
+        found.append(hazards.meet(launch.blocks, launch.written))
+        if found[-1]:
+            hazards.clear()
+        hazards.add(launch.blocks, launch.written)
+    return found
 
 
 class Memory:

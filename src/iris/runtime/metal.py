@@ -40,6 +40,7 @@ from iris.runtime.device import (
     ArrayArgument,
     Device,
     Grid,
+    LaunchTemplate,
     Lent,
     Program,
     RecordedLaunch,
@@ -48,6 +49,7 @@ from iris.runtime.device import (
     Usage,
     as_stored,
 )
+from iris.runtime.encoded_template import EncodedTemplate
 from iris.runtime.indirect_commands import MOST_COMMANDS, IndirectReplay, Maker
 from iris.runtime.memory import Block, Foreign, Memory, Pool, usage, view, wait_for, words
 from iris.runtime.messages import (
@@ -476,6 +478,12 @@ class Metal(Device):
             not self.messages.supports_family(self._device, _APPLE9) & 0xFF,
         )
         return IndirectReplay(maker, launches, stream or self._queue)
+
+    def template(self, launches: Sequence[RecordedLaunch]) -> LaunchTemplate:
+        # Buffers get labels in each launch, for traces.
+        if self.streams.are_labelled or not are_alike_each_time(launches):
+            return super().template(launches)
+        return EncodedTemplate(self, launches, self.streams, self._launch, self._start, self._queue)
 
     def _launch(self, program: Program, grid: Grid, arguments: Sequence[Any]) -> Launch:
         pipeline: CompiledKernel = program.code

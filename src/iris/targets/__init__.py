@@ -19,6 +19,7 @@ TARGETS = {
         *apple.GENERATIONS,
         *apple.LARGER,
         apple.M5_TENSORS,
+        apple.M5_TENSORS_IN_MEMORY,
         apple.ON_CPU,
         *nvidia.GPUS,
         imaginary.ONE_CORE,

@@ -74,5 +74,12 @@ M5_TENSORS = replace(
     language=(4, 0),
 )
 
+#: The same, but the factors of products stay in threadgroup memory where they are there.
+M5_TENSORS_IN_MEMORY = replace(
+    M5_TENSORS,
+    name="apple-m5-tensors-in-memory",
+    matrices={n: replace(m, tensors_in_memory=True) for n, m in M5_TENSORS.matrices.items()},
+)
+
 #: What runs Metal programs on the CPU: there, all threadgroups get their turns.
 ON_CPU = replace(M1, name="apple-on-cpu", forward_progress=True)

@@ -159,6 +159,8 @@ class Matrices:
     multiplies: bool = True
     #: Whether it multiplies tensors: 16x16 matrices by 16x32 ones. [MLX 0.32.4: BaseNAXFrag]
     tensors: bool = False
+    #: Whether the factors of such a product stay in threadgroup memory, where both are there.
+    tensors_in_memory: bool = False
 
     def products(self, rows: int, columns: int, depth: int) -> int:
         """The products of two fragments that it does: an incomplete group takes as long as a whole

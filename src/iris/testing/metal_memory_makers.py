@@ -11,12 +11,25 @@ from iris.ir.control import For, If, While, Yield
 from iris.ir.core import Value
 from iris.ir.kinds import AtomicKind
 from iris.ir.math import Predicate, element_type
-from iris.ir.metal import FRAGMENT_SIZE, Scope, count_of, registers
-from iris.ir.types import DType, ElementType, Ptr, Threadgroup, bool_, i8, i16, i32, i64, u8, u32
+from iris.ir.metal import FRAGMENT_SIZE, SIMDGROUP_WIDTH, Scope, count_of, registers
+from iris.ir.types import (
+    DType,
+    ElementType,
+    Ptr,
+    Threadgroup,
+    bool_,
+    f32,
+    i8,
+    i16,
+    i32,
+    i64,
+    u8,
+    u32,
+)
 from iris.ir.uniformity import THREADGROUP, VARYING
 from iris.testing.choices import Choices
 from iris.testing.draft import MOST_ARRAYS, special_number
-from iris.testing.elementwise import ALL, SUMMED
+from iris.testing.elementwise import ALL, SUMMED, SUMS_AT_MOST
 from iris.testing.hazards import Pattern, Touch, Use, permits
 from iris.testing.metals import (
     COUNTERS,
@@ -810,3 +823,29 @@ def publish(cls: type[metal.Fence], draft: MetalDraft, choices: Choices) -> None
             while len(found) > 1:
                 found.append(draft.put(math.Add(found.pop(), found.pop())))
             draft.builder.insert(metal.Store(total, draft.constant(0, i32), found[0]))
+
+
+@make_metal(metal.MmaShared)
+def mma_shared(cls: type[metal.MmaShared], draft: MetalDraft, choices: Choices) -> None:
+    """Of whole numbers that threads put there for it, which may be added up in any order."""
+    dtypes = [d for d in draft.all_dtypes if d.is_float]
+    if not dtypes or not may_allocate(draft):
+        return
+    dtype = choices.of(dtypes)
+    rows, columns, depth = metal.TENSOR_PRODUCT
+    size = depth * columns
+    base = allocation(draft, Threadgroup(size, dtype))
+    draft.meet(Scope.THREADGROUP)  # in a loop, the iteration before reads it
+    for part in range(0, size, draft.threads):
+        value = draft.exact(draft.like(dtype, choices), SUMMED, SUMMED)
+        at = draft.put(math.Add(draft.thread, draft.constant(part, i32)))
+        draft.builder.insert(metal.Store(base, at, value))
+    draft.meet(choices.of((Scope.THREADGROUP, Scope.DEVICE)))
+    acc = draft.like(registers(rows * columns // SIMDGROUP_WIDTH, f32), choices)
+    acc = draft.exact(acc, SUMMED, SUMS_AT_MOST - depth * SUMMED**2)
+    acc = draft.put(math.Add(acc, draft.constant(0, element_type(acc.type))))
+    starts = [draft.constant(16 * choices.below(3), i32), draft.constant(0, i32)]
+    product = metal.MmaShared(
+        (rows, columns, depth), (depth, columns), base, starts[0], base, starts[1], acc
+    )
+    draft.add(product)

@@ -76,6 +76,7 @@ _AT_LEAST: dict[type[Op], Uniformity] = {
     metal.CompareExchange: VARYING,
     metal.LoadRows: VARYING,
     metal.Mma: VARYING,
+    metal.MmaShared: VARYING,
 }
 _AT_MOST: dict[type[Op], Uniformity] = {metal.Broadcast: SIMDGROUP}
 

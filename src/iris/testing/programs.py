@@ -116,6 +116,7 @@ _WEIGHTS: dict[type[Op], int] = {
     metal_ir.Shuffle: 3,
     metal_ir.Mma: 3,
     metal_ir.LoadRows: 2,
+    metal_ir.MmaShared: 2,
     metal_ir.Copy: 2,
     metal_ir.Foreach: 6,
     metal_ir.Slice: 3,
@@ -187,11 +188,12 @@ def metal(
     them; `max_ops` how many of those there are at most; `dtypes` those of their data.  Unless they
     are `divergent`, threads that have parted ways use no memory that is written: a barrier may
     stand before each access.  `portable`: such as all GPUs run alike, without functions that they
-    may round otherwise, and with lanes that exchange only what theirs can.
+    may round otherwise, and products of tensors, and with lanes that exchange only what theirs can.
     """
     known = _known_ops(make_metal)
     if portable:
-        known = [cls for cls in known if not issubclass(cls, math.Transcendental)]
+        apart = math.Transcendental, metal_ir.MmaShared
+        known = [cls for cls in known if not issubclass(cls, apart)]
     draft = partial(MetalDraft, divergent=divergent, portable=portable)
     return _programs(draft, known, ops, max_ops, dtypes)
 

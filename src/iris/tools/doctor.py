@@ -9,6 +9,7 @@ one that is asked for, it runs checks and times a few kernels, one line each:
 
     miscompiles  code that Apple's compiler is known to have got wrong
     lanes        which lane of a simdgroup has which elements of a matrix
+    tensors      the same of Metal 4's cooperative tensors, where IRIS_TARGET has them
     integers     // and % of large and negative integers
     numbers      nan, infinity and subnormal numbers, in each math mode
     ops          each op of each dtype, against the interpreter
@@ -38,6 +39,7 @@ import numpy as np
 
 import iris
 from iris.codegen.languages.msl import MSL
+from iris.compiler.compilation import target_of
 from iris.errors import IrisError
 from iris.ir.core import Level
 from iris.runtime.device import Device
@@ -159,11 +161,14 @@ class _Report:
 def _checks(device: Device) -> Iterator[tuple[str, gpu.Check]]:
     """The checks that are for a device."""
     takes_text = not isinstance(device.accepts, Level)
+    has_tensors = any(one.tensors for one in target_of(device).matrices.values())
     for name, check in gpu.CHECKS.items():
         if name == "barriers":
             yield "launches", _launches
             if isinstance(device, Metal):
                 yield "replay", _replays
+        if name == "tensors" and not has_tensors:
+            continue
         if device.accepts is MSL or (takes_text and name not in gpu.BY_HAND):
             yield name, check
     yield "timing", work_is_right_and_timed

@@ -172,6 +172,39 @@ METAL_FUNC void multiply_tensors(thread simdgroup_float8x8* to, thread simdgroup
 }}
 """,
     ),
+    "multiply_shared": Helper(
+        "multiply_shared",
+        5,
+        """\
+// Adds the product of two row-major matrices in threadgroup memory to pairs of 16x16 matrices.
+template <ushort rows, ushort columns, ushort depth, bool tf32>
+METAL_FUNC void multiply_shared(thread simdgroup_float8x8* to, threadgroup {T}* a, int a_stride,
+                                threadgroup {T}* b, int b_stride, thread simdgroup_float8x8* acc) {{
+    using namespace mpp::tensor_ops;
+    constexpr auto of = matmul2d_descriptor(16, 32, depth, false, false, tf32,
+                                            matmul2d_descriptor::mode::multiply_accumulate);
+    matmul2d<of, execution_simdgroup> product;
+    auto left = tensor(a, dextents<int, 2>(depth, rows * 16), array<int, 2>{{1, a_stride}});
+    auto right = tensor(b, dextents<int, 2>(columns * 32, depth), array<int, 2>{{1, b_stride}});
+    auto sum = product.template get_destination_cooperative_tensor<decltype(left), decltype(right),
+                                                                   float>();
+    #pragma unroll
+    for (ushort row = 0; row < rows; ++row) {{
+        auto above = left.slice(0, row * 16);
+        #pragma unroll
+        for (ushort column = 0; column < columns; ++column) {{
+            auto beside = right.slice(column * 32, 0);
+            ushort at = (row * columns + column) * 8;
+            #pragma unroll
+            for (ushort i = 0; i < 16; ++i) sum[i] = pair(acc[at + i / 2])[i % 2];
+            product.run(above, beside, sum);
+            #pragma unroll
+            for (ushort i = 0; i < 16; ++i) pair(to[at + i / 2])[i % 2] = sum[i];
+        }}
+    }}
+}}
+""",
+    ),
     "add_record": Helper(
         "add_record",
         7,
@@ -242,7 +275,8 @@ simd_min simd_any simd_all simdgroup_barrier threadgroup_barrier simdgroup_float
 simdgroup_half8x8 simdgroup_bfloat8x8 simdgroup_matrix simdgroup_multiply_accumulate
 make_filled_simdgroup_matrix pair row_pair transposed atomic_load_explicit atomic_store_explicit
 atomic_exchange_explicit atomic_compare_exchange_weak_explicit error_function fma_bfloat
-multiply_tensors floor_divide floor_modulo maxnum minnum maximum minimum maximum_nsz minimum_nsz
+multiply_tensors multiply_shared floor_divide floor_modulo maxnum minnum maximum minimum
+maximum_nsz minimum_nsz
 add_record Params p
 """
 _VECTORS = {f"{t}{n}" for t in _TYPES.values() for n in (2, 3, 4)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,65 @@ def mma(frame: Frame, op: metal.Mma, a: Array, b: Array, acc: Array) -> Sequence
         columns = right[..., [op.place_in_b(step, i) for i in range(op.columns)], :, :]
         total = _sum(total, rows, columns)
     return [_registers(frame, total)]
+
+
+@interpretation(metal.MmaShared)
+def mma_shared(
+    frame: Frame,
+    op: metal.MmaShared,
+    a: Memory,
+    a_start: Array,
+    b: Memory,
+    b_start: Array,
+    acc: Array,
+) -> Sequence[Array]:
+    check_simdgroups(frame, op)
+    rows, columns, depth = op.shape
+    left = _factor(frame, op, a, a_start, (rows, depth), op.strides[0])
+    right = _factor(frame, op, b, b_start, (depth, columns), op.strides[1])
+    total = _tensors(_matrices(frame, acc, count_of(op.acc.type) // 2))
+    with np.errstate(all="ignore"):
+        product: Array = np.matmul(left, right)
+    size = 2 * FRAGMENT_SIZE
+    product = product.reshape(*product.shape[:-2], rows // size, size, columns // size, size)
+    product = np.moveaxis(product, -2, -3)
+    product = product.reshape(*product.shape[:-4], -1, size, size)
+    return [_registers(frame, _fragments(total + product))]
+
+
+def _factor(
+    frame: Frame,
+    op: metal.MmaShared,
+    memory: Memory,
+    start: Array,
+    shape: tuple[int, int],
+    stride: int,
+) -> Array:
+    """The factor that each simdgroup has in memory, of which each of its lanes reads a part."""
+    own = np.arange(shape[0] * shape[1]).reshape(SIMDGROUP_WIDTH, -1)
+    offsets = np.tile(own // shape[1] * stride + own % shape[1], (frame.simdgroups, 1))
+    starts = spread(start, (start.shape[0], len(offsets), *start.shape[2:]))
+    by_lane = starts.reshape(start.shape[0], frame.simdgroups, SIMDGROUP_WIDTH, *start.shape[2:])
+    differs = (by_lane != by_lane[:, :, :1]).reshape(starts.shape)
+    if differs.any():
+        frame.fail(op, differs, "lanes of a simdgroup say that a factor starts at several places")
+    offsets = offsets.reshape(1, len(offsets), *[1] * (start.ndim - 2), -1)
+    reached = reach(frame, op, memory, starts[..., None].astype(np.int64) + offsets, 1, None)
+    assert reached is not None, "a factor is of some elements"
+    index, active = reached
+    places = memory.places(index, frame.rows)
+    note(frame, op, memory, Use.READ, places, active)
+    values = memory.read(places).astype(np.float32, copy=False)
+    if op.tf32:
+        beyond = np.asarray(scalar.beyond_tf32(values).any(axis=-1))
+        if beyond.any():
+            frame.fail(op, beyond, "an operand is no number of tf32")
+    lead = values.shape[2:-1]
+    apart = values.reshape(values.shape[0], frame.simdgroups, SIMDGROUP_WIDTH, *lead, -1)
+    matrix: Array = np.moveaxis(apart, 2, -2).reshape(
+        values.shape[0], frame.simdgroups, *lead, *shape
+    )
+    return matrix
 
 
 def _sum(total: Array, left: Array, right: Array) -> Array:
@@ -146,6 +206,14 @@ def count_load_rows(
 ) -> None:
     givers = _rows_given(frame, offset, metal.fragments_of(op.result))
     count_access(counters, frame, op, memory, offset, FRAGMENT_SIZE, givers, True)
+
+
+@counting(metal.MmaShared)
+def count_mma_shared(
+    counters: Counters, frame: Frame, op: metal.MmaShared, *operands: object
+) -> None:
+    fragments = prod(op.shape) // FRAGMENT_SIZE**3
+    counters.mmas += frame.threads_running() // SIMDGROUP_WIDTH * fragments
 
 
 @counting(metal.Mma)

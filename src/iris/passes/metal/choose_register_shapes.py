@@ -185,8 +185,8 @@ def _alike_of_load(op: metal.Load) -> list[list[Value]]:
     return [] if op.other is None else [[op.result, op.other]]
 
 
-@alike(metal.Mma)
-def _alike_of_mma(op: metal.Mma) -> list[list[Value]]:
+@alike(metal.Mma, metal.MmaShared)
+def _alike_of_mma(op: metal.Mma | metal.MmaShared) -> list[list[Value]]:
     return [[op.acc, op.result]]
 
 
@@ -207,7 +207,7 @@ def _compute(shapes: _Shapes, op: Op) -> None:
     shapes.computed.update(_arrays_of(op))
 
 
-@wish(Constant, metal.LoadRows, metal.Mma, Yield, Return)
+@wish(Constant, metal.LoadRows, metal.Mma, metal.MmaShared, Yield, Return)
 def _wish_nothing(shapes: _Shapes, op: Op) -> None:
     pass
 

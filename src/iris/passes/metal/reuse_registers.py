@@ -10,7 +10,7 @@ from iris.analysis.matrices import multiplied
 from iris.ir.control import For, Func, While
 from iris.ir.core import Facet, Level, Module, Value
 from iris.ir.in_place import is_last_use, reads_part_by_part
-from iris.ir.metal import Foreach, Mma
+from iris.ir.metal import Foreach, Mma, MmaShared
 from iris.passes.pipeline import Pass
 
 #: Marks what an op computes in place, and gives how many values.
@@ -91,8 +91,8 @@ class _Variables:
         return one.type is other.type and (one in self._matrices) == (other in self._matrices)
 
 
-@reuse(Mma)
-def _reuse_sum(variables: _Variables, op: Mma) -> int:
+@reuse(Mma, MmaShared)
+def _reuse_sum(variables: _Variables, op: Mma | MmaShared) -> int:
     is_free = is_last_use(op, op.acc)
     op.set_attribute("in_place", is_free)
     if is_free and op.acc in variables.carried:

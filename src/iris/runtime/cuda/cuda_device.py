@@ -267,8 +267,8 @@ class Cuda(Device):
             self._foreign[handle] = known
         return known
 
-    def stream_of(self, arguments: Sequence[ArrayArgument]) -> Stream | None:
-        homes = [argument.memory.block.home for argument in arguments]
+    def stream_of(self, memories: Sequence[Memory]) -> Stream | None:
+        homes = [memory.block.home for memory in memories]
         return next((home for home in homes if home is not None), None)
 
     def overlap(self, one: ArrayArgument, other: ArrayArgument) -> bool:

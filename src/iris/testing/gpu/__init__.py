@@ -20,15 +20,17 @@ from iris.testing.gpu.lane_maps import lanes_hold_matrices
 from iris.testing.gpu.miscompiles import known_miscompiles_are_right
 from iris.testing.gpu.simdgroup_counts import simdgroups_work_together
 from iris.testing.gpu.special_numbers import special_numbers_count
+from iris.testing.gpu.tensor_maps import lanes_hold_tensors
 
 Check = Callable[[Device], str]
 
 CHECKS: Mapping[str, Check] = {
     "miscompiles": known_miscompiles_are_right,
     "lanes": lanes_hold_matrices,
+    "tensors": lanes_hold_tensors,
     "integers": integers_are_divided,
     "numbers": special_numbers_count,
     "ops": ops_are_within_bounds,
     "barriers": simdgroups_work_together,
 }
-BY_HAND = ("miscompiles", "lanes", "numbers")
+BY_HAND = ("miscompiles", "lanes", "tensors", "numbers")

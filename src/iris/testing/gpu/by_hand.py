@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from iris.codegen.language import Language
 from iris.codegen.languages.msl import MSL
 from iris.codegen.source import Array as ArrayPlace
 from iris.codegen.source import Source
@@ -31,6 +32,7 @@ def run(
     entry: str,
     arrays: Sequence[Array],
     mode: MathMode = MathMode.SAFE,
+    language: Language = MSL,
 ) -> None:
     """Run a kernel with one simdgroup; the arrays are its buffers, and get what it writes.
 
@@ -42,7 +44,7 @@ def run(
     parameters = [(f"A{i}", Ptr(a.dtype)) for i, a in enumerate(placed)]
     function = Func(entry, Level.METAL, parameters, simdgroups=1, fast_math=is_fast)
     source = Source(
-        text=MSL.prologue + ("" if is_fast else MSL.exact_pragma) + body,
+        text=language.prologue + ("" if is_fast else language.exact_pragma) + body,
         entry=entry,
         threads=device.target.simdgroup_width,
         arguments=tuple([ArrayPlace(i, a.dtype, written=True) for i, a in enumerate(placed)]),
@@ -54,6 +56,7 @@ def run(
         sites=(),
         first_line=1,
         locations=(),
+        version=language.version,
     )
     program = device.compile(function, source)
     device.run(program, (1, 1, 1), placed)
@@ -65,6 +68,15 @@ def none_of(wrong: Sequence[str]) -> None:
     """Raise an error of these lines, unless there are none."""
     if wrong:
         raise AssertionError("\n".join(wrong))
+
+
+def wrong_lanes(name: str, uses: Mapping[str, tuple[Array, Array]]) -> list[str]:
+    """For each use of a matrix the first lane that has other elements than it must."""
+    return [
+        f"{name}: of {use} lane {lane} has the elements {found[lane]}, not {right[lane]}"
+        for use, (found, right) in uses.items()
+        for lane in np.flatnonzero((found != right).any(axis=1))[:1]
+    ]
 
 
 def as_stored(dtype: DType, numbers: Array) -> Array:

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
 from iris.ir.layout.linear import APPLE_FRAGMENT
 from iris.ir.types import bf16, f16, f32
 from iris.runtime.device import Device
-from iris.testing.gpu.by_hand import as_stored, as_values, none_of, run
-
-Array = npt.NDArray[Any]
+from iris.testing.gpu.by_hand import as_stored, as_values, none_of, run, wrong_lanes
 
 _TYPES = {"float": f32, "half": f16, "bfloat": bf16}
 _KERNEL = """
@@ -43,7 +38,7 @@ def lanes_hold_matrices(device: Device) -> str:
     matrix = np.empty(64, int)
     matrix[index.reshape(-1)] = y
     square = (matrix.reshape(8, 8) @ matrix.reshape(8, 8)).reshape(-1)
-    wrong = []
+    wrong: list[str] = []
     for name, dtype in _TYPES.items():
         given = [as_stored(dtype, array) for array in (x, y, np.zeros(3 * 64))]
         run(device, _TEXT, f"lanes_of_{name}", given)
@@ -53,11 +48,6 @@ def lanes_hold_matrices(device: Device) -> str:
             "what is stored as a matrix": (stored[index], x.reshape(32, 2)),
             "a product": (product.reshape(32, 2), square[index]),
         }
-        for use, (found, right) in uses.items():
-            for lane in np.flatnonzero((found != right).any(axis=1))[:1]:
-                wrong.append(
-                    f"{name}: of {use} lane {lane} has the elements {found[lane]}, "
-                    f"not {right[lane]}"
-                )
+        wrong += wrong_lanes(name, uses)
     none_of(wrong)
     return f"matrices of {', '.join(_TYPES)} lie in a simdgroup as they must"

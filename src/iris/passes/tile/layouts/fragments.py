@@ -17,12 +17,12 @@ from iris.ir.control import Yield, names_of
 from iris.ir.core import Value
 from iris.ir.layout.linear import APPLE_FRAGMENT, LANE, REGISTER, SIMDGROUP, LinearLayout, log2
 from iris.ir.math import Elementwise, element_type
-from iris.ir.metal import FRAGMENT_SIZE, VECTOR_BYTES
+from iris.ir.metal import FRAGMENT_SIZE, TENSOR_PRODUCT, VECTOR_BYTES
 from iris.ir.types import Tile
 from iris.targets import Target
 from iris.targets.target import Matrices
 
-TENSOR_BLOCK = 16, 32  # rows and columns of the least result of tensors
+TENSOR_BLOCK = TENSOR_PRODUCT[:2]  # the least result of tensors
 
 
 @dataclass(frozen=True)

@@ -22,10 +22,10 @@ from iris.passes.tile.layouts.fragments import (
     is_of_tensors,
 )
 from iris.passes.tile.layouts.scalar_blocks import TERMS_AT_ONCE
-from iris.passes.tile.lowering.context import Lowering, lower, tile_layout
+from iris.passes.tile.lowering.context import Lowering, axis_images, lower, tile_layout
 from iris.passes.tile.lowering.convert_layout import convert_layout, write_scratch
 from iris.passes.tile.lowering.lower_reduce import cast
-from iris.passes.tile.lowering.staging import rows_reader, staged_reader
+from iris.passes.tile.lowering.staging import rows_reader, staged_reader, strides_of
 
 
 @lower(tile.Dot)
@@ -46,6 +46,11 @@ def _dot_of_fragments(ctx: Lowering, op: tile.Dot, arrangement: Arrangement) -> 
     columns are unrolled."""
     a, b = tile.matrix_type(op.a).shape, tile.matrix_type(op.b).shape
     (rows, depth), (_, columns) = a, b
+    matrices = ctx.target.matrices[tile.matrix_type(op.a).element.bits]
+    if arrangement.tensors and matrices.tensors_in_memory:
+        product = _dot_in_memory(ctx, op, arrangement)
+        if product is not None:
+            return [product]
     size = arrangement.depth * FRAGMENT_SIZE
     left = _fragments(ctx, op.a, arrangement.left(a), arrangement.left((rows, size)), 1)
     right = _fragments(ctx, op.b, arrangement.right(b), arrangement.right((size, columns)), 0)
@@ -63,6 +68,35 @@ def _dot_of_fragments(ctx: Lowering, op: tile.Dot, arrangement: Arrangement) -> 
         return ctx.b(product)
 
     return [_over_depth(ctx, op, depth // size, f32, step)]
+
+
+def _dot_in_memory(ctx: Lowering, op: tile.Dot, arrangement: Arrangement) -> Value | None:
+    """A product of factors that stay in threadgroup memory, if both are there, row by row."""
+    a, b = op.a.type, op.b.type
+    if not (isinstance(a, Staged) and isinstance(b, Staged)):
+        return None
+    if not (isinstance(a.layout, Layout) and isinstance(b.layout, Layout)):
+        return None
+    of_a, of_b = strides_of(a), strides_of(b)
+    if (of_a[1], of_b[1]) != (1, 1):
+        return None
+
+    def start(layout: LinearLayout, axis: int, stride: int) -> Value:
+        lanes = axis_images(layout, LANE, axis)
+        part = ctx.thread_part([0] * len(lanes), axis_images(layout, SIMDGROUP, axis))
+        return ctx.value(ctx.times(part, stride))
+
+    product = metal.MmaShared(
+        (a.shape[0] // arrangement.rows, b.shape[1] // arrangement.columns, a.shape[1]),
+        (of_a[0], of_b[0]),
+        ctx[op.a],
+        start(arrangement.left(a.shape), 0, of_a[0]),
+        ctx[op.b],
+        start(arrangement.right(b.shape), 1, 1),
+        cast(ctx, ctx[accumulated(op)], f32),
+        tf32=op.tf32,
+    )
+    return cast(ctx, ctx.b(product), op.result.type.element)
 
 
 def _fragments(

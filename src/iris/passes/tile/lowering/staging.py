@@ -158,7 +158,7 @@ def rows_reader(
     """The same for a part that is made of fragments of matrices, loaded by rows; None if those are
     not each in one place."""
     type_ = staged.type_as(Staged)
-    strides = _strides(type_)
+    strides = strides_of(type_)
     if 1 not in strides or any(s % FRAGMENT_SIZE for s in strides if s != 1):
         return None
     if isinstance(type_.layout, Swizzled) and 1 << type_.layout.swizzle.base < FRAGMENT_SIZE:
@@ -198,7 +198,7 @@ def rows_reader(
     return read
 
 
-def _strides(type_: Staged) -> tuple[int, ...]:
+def strides_of(type_: Staged) -> tuple[int, ...]:
     """The distance between neighbours along each axis, before a swizzle."""
     layout = type_.layout
     if isinstance(layout, Swizzled):
@@ -212,7 +212,7 @@ def _strides(type_: Staged) -> tuple[int, ...]:
 
 def _access_width(type_: Staged, layout: LinearLayout) -> int:
     """How many registers one access moves: contiguous in memory, and aligned."""
-    strides = _strides(type_)
+    strides = strides_of(type_)
     if 1 not in strides:
         return 1
     fastest = strides.index(1)
@@ -229,7 +229,7 @@ def _addresses(
 ) -> Callable[[Number, Number], Value]:
     """A function from the number of a part, and of an access within it, to the address."""
     if isinstance(type_.layout, Layout):
-        return _strided_addresses(ctx, _strides(type_), layout, width, axis, size)
+        return _strided_addresses(ctx, strides_of(type_), layout, width, axis, size)
     return _swizzled_addresses(ctx, type_, layout, width, axis, size)
 
 
