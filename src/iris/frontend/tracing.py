@@ -8,7 +8,7 @@ import linecache
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import CodeType, FrameType
@@ -85,6 +85,10 @@ class Vocabulary(Protocol):
     @property
     def reckons_with_strides(self) -> bool:
         """Whether each kernel is given the strides of its arrays, as their shapes say nothing."""
+
+    @property
+    def encodings(self) -> Collection[str]:
+        """The dtypes of NumPy that are stored as codes of one byte."""
 
 
 class Tracer:

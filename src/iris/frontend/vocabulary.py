@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from iris.errors import ArgumentError
@@ -65,6 +66,10 @@ class TileVocabulary:
     @property
     def reckons_with_strides(self) -> bool:
         return False
+
+    @property
+    def encodings(self) -> Collection[str]:
+        return ()
 
 
 #: The vocabulary of `iris`.

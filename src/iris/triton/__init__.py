@@ -4,6 +4,7 @@ from iris.compiler.triton_kernel import Config, TritonKernel, autotune, heuristi
 from iris.frontend.language import cdiv, next_power_of_2
 from iris.triton import language, runtime, testing
 from iris.triton.installing import install
+from iris.triton.reinterpreting import reinterpret
 
 JITFunction = TritonKernel
 #: The version of Triton whose names these are.
@@ -19,6 +20,7 @@ __all__ = [
     "jit",
     "language",
     "next_power_of_2",
+    "reinterpret",
     "runtime",
     "testing",
 ]
