@@ -9,13 +9,16 @@ from typing import Any
 
 from iris.compiler import autotune as tuning
 from iris.compiler import candidates
+from iris.compiler.arguments import as_array
 from iris.compiler.autotune import Autotuned, Chooser
 from iris.compiler.grids import GridLike
 from iris.compiler.kernel import Kernel
 from iris.compiler.options import Options, split_options
-from iris.errors import SourceError
+from iris.errors import ArgumentError, SourceError
 from iris.frontend.function import TileFunction
+from iris.frontend.triton.float8 import Float8
 from iris.frontend.triton.vocabulary import TRITON
+from iris.runtime.foreign import ml_dtypes
 
 #: Options of a launch that are for other GPUs, or for the compiler to choose.
 _HINTS = (
@@ -162,3 +165,11 @@ def autotune(
 def heuristics(values: Mapping[str, Callable[..., Any]]) -> Callable[[Any], Heuristics]:
     """Compute constexprs of a kernel from its arguments."""
     return lambda fn: Heuristics(fn, dict(values))
+
+
+def reinterpret(tensor: Any, dtype: Any) -> Any:
+    """An array of bytes as one of float8, over the same memory."""
+    array = as_array("the tensor", tensor)
+    if array is None or array.itemsize != 1 or not isinstance(dtype, Float8):
+        raise ArgumentError("reinterpret takes an array of bytes, and tl.float8e4nv or tl.float8e5")
+    return array.view(getattr(ml_dtypes(), dtype.numpy_name))

@@ -61,7 +61,7 @@ class Float8:
 
     @property
     def rebias(self) -> int:
-        """What is between the codes of normal numbers and the upper bits of f32."""
+        """The difference of the upper bits of a normal number in f32 and its code."""
         return (_BIAS - self.exponent_bias) << self.fp_mantissa_width
 
     @property
