@@ -15,6 +15,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from iris.compiler.triton_kernel import TritonKernel
 from iris.errors import IrisError
 from zoo import kernels, stand_in
 from zoo.judged import held_against_triton, plain
+from zoo.oracle import are_equal
 from zoo.signatures import arguments_of
 
 #: Grids to run a kernel on: of the next one where no program of the last one writes anything.
@@ -59,9 +61,9 @@ def why_not_with(variant: TritonKernel, callers: Iterable[TritonKernel | Chooser
     return why
 
 
-def run(path: str, kernel: TritonKernel | Chooser, folder: Path) -> str:
+def run(path: str, kernel: TritonKernel | Chooser, folder: Path, also: str) -> str:
     """Run a kernel on the interpreter, and keep what it was given and gave; or say why it does not
-    run."""
+    run, or what another device gives."""
     arguments = next(iter(arguments_of(kernel)))
     rng = np.random.default_rng(zlib.crc32(path.encode()))
     for value in arguments.values():
@@ -69,15 +71,17 @@ def run(path: str, kernel: TritonKernel | Chooser, folder: Path) -> str:
             is_float, size = value.dtype.kind == "f", value.shape
             value[...] = rng.normal(size=size) if is_float else rng.integers(0, 8, size)
     for grid in _GRIDS:
-        passed = {n: v.copy() if isinstance(v, np.ndarray) else v for n, v in arguments.items()}
         try:
-            with np.errstate(all="ignore"):
-                kernel.base[grid](**passed, device="interp")
+            results = _given(kernel, arguments, grid, "interp")
         except IrisError as error:
             return error.message.partition("\n")[0]
-        results = {n: v for n, v in passed.items() if isinstance(v, np.ndarray)}
         if not all(np.array_equal(v, arguments[n], True) for n, v in results.items()):
             break
+    if also:
+        other = _given(kernel, arguments, grid, also)
+        wrong = [n for n, v in results.items() if not are_equal(other[n], v)]
+        if wrong:
+            return f"{also} differs: {', '.join(wrong)}"
     case = {
         "arguments": {n: plain(v) for n, v in arguments.items()},
         "constants": kernel.base.function.constants,
@@ -88,7 +92,17 @@ def run(path: str, kernel: TritonKernel | Chooser, folder: Path) -> str:
     return ""
 
 
-def outcomes_of(package: str, only: str, folder: Path) -> dict[str, str]:
+def _given(
+    kernel: TritonKernel | Chooser, arguments: dict[str, Any], grid: tuple[int, ...], device: str
+) -> dict[str, np.ndarray]:
+    """What a kernel makes of copies of its arrays on a device."""
+    passed = {n: v.copy() if isinstance(v, np.ndarray) else v for n, v in arguments.items()}
+    with np.errstate(all="ignore"):
+        kernel.base[grid](**passed, device=device)
+    return {n: v for n, v in passed.items() if isinstance(v, np.ndarray)}
+
+
+def outcomes_of(package: str, only: str, folder: Path, also: str) -> dict[str, str]:
     """What becomes of each function of a package; those that others call count by their callers."""
     outcomes: dict[str, str] = {}
     found = {d: kernels.kernel_of(d) for d in kernels.definitions(package)}
@@ -102,7 +116,7 @@ def outcomes_of(package: str, only: str, folder: Path) -> dict[str, str]:
     for path, kernel in launched.items():
         if re.search(only, path):
             why = why_not(kernel)
-            stopped = "" if why else run(path, kernel, folder)
+            stopped = "" if why else run(path, kernel, folder, also)
             outcomes[path] = f"refused: {why}" if why else f"lowers: {stopped}"
             print(path, outcomes[path], flush=True)
     lowered = {path for path, outcome in outcomes.items() if outcome.startswith("lowers")}
@@ -132,6 +146,7 @@ def main() -> None:
     parser.add_argument("--at", required=True, help="the folder where the packages are")
     parser.add_argument("--triton", help="the folder where Triton is")
     parser.add_argument("--only", default="", help="only kernels whose path has this in it")
+    parser.add_argument("--also", default="", help="another device to run each kernel on")
     parser.add_argument("--to", type=Path, help="the file for what became of each kernel")
     given = parser.parse_args()
     sys.path.insert(0, given.at)
@@ -142,7 +157,7 @@ def main() -> None:
     table: dict[str, dict[str, str]] = {}
     for package in given.packages:
         with tempfile.TemporaryDirectory() as folder:
-            outcomes = table[package] = outcomes_of(package, given.only, Path(folder))
+            outcomes = table[package] = outcomes_of(package, given.only, Path(folder), given.also)
             if given.triton:
                 for path, verdict in held_against_triton(
                     Path(folder), given.at, given.triton

@@ -86,7 +86,10 @@ def variant_of(definition: Definition) -> TritonKernel | None:
     linecache.checkcache(module.__file__)
     scope = dict(vars(module))
     tree = ast.Module([definition.node], [])
-    exec(compile(tree, str(module.__file__), "exec"), scope)
+    try:
+        exec(compile(tree, str(module.__file__), "exec"), scope)
+    except NameError:  # of what the branch that has it would have made before
+        return None
     made: TritonKernel = scope[definition.node.name]
     return made
 

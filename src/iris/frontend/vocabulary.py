@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
-from iris.errors import ArgumentError
+from iris.errors import ArgumentError, ControlFlowError
 from iris.frontend.numbers import VariableNumber
 from iris.frontend.traced_control import traced_range
 from iris.frontend.tracing import error_here
@@ -46,6 +46,12 @@ class TileVocabulary:
         if any(isinstance(x, Traced) for x in bounds):
             return traced_range(*bounds)
         return range(*bounds)
+
+    def logical(self, kind: type[math.Binary], x: Traced, rest: Callable[[], Any]) -> Traced:
+        word, operator = ("or", "|") if kind is math.Or else ("and", "&")
+        raise error_here(
+            ControlFlowError, f"{word} is for scalar conditions; for tiles write {operator}"
+        )
 
     def to(self, x: Traced, dtype: Any, *how: Any, **named: Any) -> Traced:
         if how or named:

@@ -164,11 +164,13 @@ def combined(x_ptr, out_ptr, N: tl.constexpr):
     tl.store(out_ptr + 6 * N + at, counts)
     tl.store(out_ptr + 7 * N + at, sums * less)
     tl.store(out_ptr + 8 * N + at, tl.max(x, at) - tl.min(x, at))
+    few = x > 1 and x < 5 and at < 4
+    tl.store(out_ptr + 9 * N + at, few or x == 9)
 
 
 def test_functions_combine() -> None:
     x = np.array([3, 1, 4, 1, 5, 9, 2, 9], np.float32)
-    out = np.zeros((9, 8), np.float32)
+    out = np.zeros((10, 8), np.float32)
     combined[(1,)](x, out, N=8)
     sums = x[::-1].cumsum()[::-1]
     rows = [sums, sums, np.sort(x)[::-1], x * np.arange(8), [9, 5 + 0 + 7, 0, 0, 0, 0, 0, 0]]
@@ -176,6 +178,7 @@ def test_functions_combine() -> None:
     whole = x.astype(int)
     inside, first = (np.bincount(w[w < 8], minlength=8) for w in (whole, whole[1:]))
     rows += [inside * 10 + first, x * x - 4, np.abs(x - np.arange(8))]
+    rows.append((x > 1) & (x < 5) & (np.arange(8) < 4) | (x == 9))
     np.testing.assert_array_equal(out, rows)
 
 
@@ -286,6 +289,11 @@ def refused(x_ptr, WORD: tl.constexpr):
     tl.store(x_ptr, WORD(x_ptr))
 
 
+@triton.jit
+def ands_numbers(x_ptr):
+    return tl.arange(0, 2) and tl.arange(0, 2)
+
+
 def wrong_pointer(x: Any) -> Any:
     return tl.load(x.to(tl.pointer_type(tl.int32)))
 
@@ -297,6 +305,7 @@ def wrong_pointer(x: Any) -> Any:
         (lambda x: tl.load(x, cache_modifier=".xx"), ArgumentError, "cache_modifier is one of"),
         (lambda x: tl.load(x, evict=1), ArgumentError, r"write tl\.load\(pointer, mask="),
         (wrong_pointer, PointerError, "cannot become"),
+        (ands_numbers, DTypeError, "and and or are for bools"),
         (lambda x: tl.map_elementwise(plus, 1, 2, pack=2), LanguageError, "pack is for another"),
         (
             lambda x: tl.map_elementwise(bounded, tl.arange(0, 2)),

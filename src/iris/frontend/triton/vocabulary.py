@@ -11,9 +11,11 @@ from collections.abc import Callable, Collection
 from functools import reduce
 from typing import Any
 
+from iris.errors import DTypeError
 from iris.frontend.decorated import Decorated
 from iris.frontend.numbers import VariableNumber
 from iris.frontend.traced_control import TracedRange, traced_range
+from iris.frontend.tracing import error_here
 from iris.frontend.triton import arithmetic, language, methods
 from iris.frontend.triton.float8 import BY_NUMPY_NAME, Float8, float8_of
 from iris.frontend.triton.types import block_type, pointer_type
@@ -21,10 +23,12 @@ from iris.frontend.values import (
     Pointer,
     Traced,
     as_traced,
+    binary,
     promote,
 )
 from iris.frontend.vocabulary import TileVocabulary
-from iris.ir.types import DType, bf16, f16, f32
+from iris.ir import math
+from iris.ir.types import DType, bf16, bool_, f16, f32
 
 
 class TritonVocabulary(TileVocabulary):
@@ -51,6 +55,13 @@ class TritonVocabulary(TileVocabulary):
 
     def range_of(self, *bounds: Any, **hints: Any) -> TracedRange:
         return traced_range(*bounds)
+
+    def logical(self, kind: type[math.Binary], x: Traced, rest: Callable[[], Any]) -> Traced:
+        other = as_traced(rest())
+        for side in (x, other):
+            if side.dtype is not bool_:
+                raise error_here(DTypeError, f"and and or are for bools, not {side}")
+        return binary(kind, x, other)
 
     def to(self, x: Any, dtype: Any, *how: Any, **named: Any) -> Any:
         return language.cast(x, dtype, *how, **named)
