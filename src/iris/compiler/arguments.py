@@ -314,7 +314,11 @@ def call(function: HasParameters, positional: Sequence[Any], named: Mapping[str,
                 array = arrays[name]
                 dtype, is_aligned = array_dtype(name, array), offset % ALIGNMENT == 0
                 specs[name] = array_spec(
-                    *(dtype, array.shape, apart, is_aligned, _rows_are_dense(array)),
+                    dtype,
+                    array.shape,
+                    apart,
+                    is_aligned,
+                    _rows_are_dense(array),
                     encodings.get(name, ""),
                 )
         _check_apart(arrays, buffers)
