@@ -112,4 +112,5 @@ def _reach(function: Callable[..., object], seen: set[str]) -> None:
             seen.add(name)
             called = function.__globals__.get(name)
             if isinstance(called, (TritonKernel, Chooser)):
+                seen.add(called.fn.__name__)  # what is called may have been given another name
                 _reach(called.fn, seen)
