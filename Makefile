@@ -98,7 +98,7 @@ zoo: $(INSTALLED)  ## Lower the kernels of Liger-Kernel and fla-core, and random
 	$(BIN)/python -m pip install --quiet --no-deps --upgrade --target build/zoo/packages liger-kernel==0.8.2 fla-core==0.5.2
 	$(BIN)/python -m pip install --quiet --no-deps --upgrade --target build/zoo/triton triton==3.5.1
 	$(BIN)/python -m pip install --quiet --no-deps --upgrade --target build/zoo/numpy numpy==2.2.6
-	PYTHONPATH=tests $(BIN)/python -m zoo --at build/zoo/packages --triton build/zoo/triton --to benchmarks/zoo.json liger_kernel.ops fla
+	PYTHONPATH=tests $(BIN)/python -m zoo --at build/zoo/packages --triton build/zoo/triton --to benchmarks/zoo.json liger_kernel fla
 	PYTHONPATH=tests $(BIN)/python -m zoo.drawn --count 2000 --triton build/zoo/triton
 	$(BIN)/python docs/make_triton.py
 

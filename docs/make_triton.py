@@ -69,13 +69,14 @@ def _names() -> str:
 def _zoo() -> str:
     """What became of the kernels of packages."""
     found: dict[str, dict[str, str]] = json.loads(ZOO.read_text(encoding="utf-8"))
-    rows = ["| package | kernels | lower to Metal | equal |", "|---|---|---|---|"]
+    rows = ["| package | functions | lower to Metal | launched | equal |", "|---|---|---|---|---|"]
     refused: Counter[str] = Counter()
     for package, outcomes in found.items():
-        lowered = [k for k in outcomes.values() if k.startswith("lowers: ")]
-        equal = lowered.count("lowers: equal")
-        rows.append(f"| {package} | {len(outcomes)} | {len(lowered)} | {equal} |")
-        reasons = [k.removeprefix("refused: ") for k in outcomes.values() if k not in lowered]
+        launched = [k for k in outcomes.values() if k.startswith("lowers: ")]
+        called = list(outcomes.values()).count("called: lowers")
+        equal, lowered = launched.count("lowers: equal"), len(launched) + called
+        rows.append(f"| {package} | {len(outcomes)} | {lowered} | {len(launched)} | {equal} |")
+        reasons = [k[len("refused: ") :] for k in outcomes.values() if k.startswith("refused: ")]
         refused.update([re.sub(r"\d+", "N", why).replace("|", "\\|") for why in reasons])
     rows += ["", "| refused | why |", "|---|---|"]
     return "\n".join(rows + [f"| {n} | {why} |" for why, n in refused.most_common()]) + "\n"

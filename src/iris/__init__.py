@@ -29,6 +29,7 @@ from iris.frontend.elementary import (
     sinh,
     trunc,
 )
+from iris.frontend.histograms import histogram
 from iris.frontend.joins_and_sorts import (
     cat,
     expand_dims,
@@ -193,6 +194,7 @@ __all__ = [
     "gather",
     "gputrace",
     "heuristics",
+    "histogram",
     "hypot",
     "i8",
     "i16",

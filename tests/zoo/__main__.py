@@ -13,7 +13,9 @@ import sys
 import tempfile
 import zlib
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -22,42 +24,120 @@ from iris.compiler.triton_kernel import TritonKernel
 from iris.errors import IrisError
 from zoo import kernels, stand_in
 from zoo.judged import held_against_triton, plain
+from zoo.oracle import are_equal
 from zoo.signatures import arguments_of
+
+#: Grids to run a kernel on: of the next one where no program of the last one writes anything.
+_GRIDS = ((1, 1, 1), (4, 1, 1), (4, 4, 1), (4, 4, 2))
 
 
 def why_not(kernel: TritonKernel | Chooser) -> str:
-    """Why a kernel does not lower; empty if it does."""
-    try:
-        compilation = kernel.base.lower(grid=(1,), **arguments_of(kernel))
-        _ = compilation.msl
-    except Exception as error:  # noqa: BLE001 - the table names it
-        message = error.message if isinstance(error, IrisError) else repr(error)
-        return message.partition("\n")[0]
-    return ""
+    """Why a kernel does not lower; empty if it does, in one of its configurations."""
+    reasons = []
+    for arguments in arguments_of(kernel):
+        try:
+            _ = kernel.base.lower(grid=(1,), **arguments).msl
+        except Exception as error:  # noqa: BLE001 - the table names it
+            message = error.message if isinstance(error, IrisError) else repr(error)
+            reasons.append(message.partition("\n")[0])
+        else:
+            return ""
+    return reasons[0]
 
 
-def run(path: str, kernel: TritonKernel | Chooser, folder: Path) -> str:
-    """Run one program of a kernel on the interpreter, and keep what it was given and gave; or say
-    why it does not run."""
-    arguments = arguments_of(kernel)
+def why_not_with(variant: TritonKernel, callers: Iterable[TritonKernel | Chooser]) -> str:
+    """Why none of some kernels lowers that call a function; empty if one does."""
+    why = "no kernel calls it"
+    for caller in callers:
+        scope, name = caller.fn.__globals__, variant.fn.__name__
+        if name in caller.fn.__code__.co_names and name in scope:
+            usual, scope[name] = scope[name], variant
+            try:
+                why = why_not(caller)
+            finally:
+                scope[name] = usual
+            if not why:
+                break
+    return why
+
+
+def run(path: str, kernel: TritonKernel | Chooser, folder: Path, also: str) -> str:
+    """Run a kernel on the interpreter, and keep what it was given and gave; or say why it does not
+    run, or what another device gives."""
+    arguments = next(iter(arguments_of(kernel)))
     rng = np.random.default_rng(zlib.crc32(path.encode()))
     for value in arguments.values():
         if isinstance(value, np.ndarray):
             is_float, size = value.dtype.kind == "f", value.shape
             value[...] = rng.normal(size=size) if is_float else rng.integers(0, 8, size)
-    passed = {n: v.copy() if isinstance(v, np.ndarray) else v for n, v in arguments.items()}
-    try:
-        with np.errstate(all="ignore"):
-            kernel.base[(1,)](**passed, device="interp")
-    except IrisError as error:
-        return error.message.partition("\n")[0]
+    for grid in _GRIDS:
+        try:
+            results = _given(kernel, arguments, grid, "interp")
+        except IrisError as error:
+            return error.message.partition("\n")[0]
+        if not all(np.array_equal(v, arguments[n], True) for n, v in results.items()):
+            break
+    if also:
+        other = _given(kernel, arguments, grid, also)
+        wrong = [n for n, v in results.items() if not are_equal(other[n], v)]
+        if wrong:
+            return f"{also} differs: {', '.join(wrong)}"
     case = {
         "arguments": {n: plain(v) for n, v in arguments.items()},
         "constants": kernel.base.function.constants,
-        "results": {n: v for n, v in passed.items() if isinstance(v, np.ndarray)},
+        "results": results,
+        "grid": grid,
     }
     (folder / f"{path}.pickle").write_bytes(pickle.dumps(case))
     return ""
+
+
+def _given(
+    kernel: TritonKernel | Chooser, arguments: dict[str, Any], grid: tuple[int, ...], device: str
+) -> dict[str, np.ndarray]:
+    """What a kernel makes of copies of its arrays on a device."""
+    passed = {n: v.copy() if isinstance(v, np.ndarray) else v for n, v in arguments.items()}
+    with np.errstate(all="ignore"):
+        kernel.base[grid](**passed, device=device)
+    return {n: v for n, v in passed.items() if isinstance(v, np.ndarray)}
+
+
+def outcomes_of(package: str, only: str, folder: Path, also: str) -> dict[str, str]:
+    """What becomes of each function of a package; those that others call count by their callers."""
+    outcomes: dict[str, str] = {}
+    found = {d: kernels.kernel_of(d) for d in kernels.definitions(package)}
+    made = {d.path: kernel for d, kernel in found.items() if kernel is not None}
+    called = set().union(*[k.fn.__code__.co_names for k in made.values()])
+    launched = {
+        path: kernel
+        for path, kernel in made.items()
+        if path.rpartition(".")[2] not in called and kernels.is_launched(kernel)
+    }
+    for path, kernel in launched.items():
+        if re.search(only, path):
+            why = why_not(kernel)
+            stopped = "" if why else run(path, kernel, folder, also)
+            outcomes[path] = f"refused: {why}" if why else f"lowers: {stopped}"
+            print(path, outcomes[path], flush=True)
+    lowered = {path for path, outcome in outcomes.items() if outcome.startswith("lowers")}
+    reached = set().union(*[kernels.reached_from(launched[path]) for path in lowered])
+    for definition, kernel in found.items():
+        path = definition.path
+        if path in launched or not re.search(only, path):
+            continue
+        if kernel is not None:
+            lowers = definition.node.name in reached
+            outcomes[path] = (
+                "called: lowers" if lowers else "refused: no kernel that calls it lowers"
+            )
+            continue
+        variant = kernels.variant_of(definition)
+        callers = [launched[name] for name in lowered]
+        why = "its module cannot be imported"
+        if variant is not None:
+            why = why_not_with(variant, callers)
+        outcomes[f"{path}@{definition.line}"] = f"refused: {why}" if why else "called: lowers"
+    return outcomes
 
 
 def main() -> None:
@@ -66,6 +146,7 @@ def main() -> None:
     parser.add_argument("--at", required=True, help="the folder where the packages are")
     parser.add_argument("--triton", help="the folder where Triton is")
     parser.add_argument("--only", default="", help="only kernels whose path has this in it")
+    parser.add_argument("--also", default="", help="another device to run each kernel on")
     parser.add_argument("--to", type=Path, help="the file for what became of each kernel")
     given = parser.parse_args()
     sys.path.insert(0, given.at)
@@ -75,21 +156,15 @@ def main() -> None:
     iris.triton.install()
     table: dict[str, dict[str, str]] = {}
     for package in given.packages:
-        outcomes = table[package] = {}
         with tempfile.TemporaryDirectory() as folder:
-            for path, kernel in kernels.launched(kernels.kernels_of(package)).items():
-                if re.search(given.only, path):
-                    why = why_not(kernel)
-                    stopped = "" if why else run(path, kernel, Path(folder))
-                    outcomes[path] = f"refused: {why}" if why else f"lowers: {stopped}"
-                    print(path, outcomes[path], flush=True)
+            outcomes = table[package] = outcomes_of(package, given.only, Path(folder), given.also)
             if given.triton:
                 for path, verdict in held_against_triton(
                     Path(folder), given.at, given.triton
                 ).items():
                     outcomes[path] = f"lowers: {verdict}"
         reasons = Counter([re.sub(r"\d+", "N", outcome) for outcome in outcomes.values()])
-        print(f"== {package}: {len(outcomes)} kernels")
+        print(f"== {package}: {len(outcomes)} functions")
         for reason, count in reasons.most_common():
             print(f"{count:4}  {reason[:200]}")
     if given.to:

@@ -1,16 +1,21 @@
-"""The kernels of a package: which there are, and which of them are launched."""
+"""The kernels of a package: which there are, which are launched, and who calls the others."""
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
-import pkgutil
+import linecache
 import re
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
 
 from iris.compiler.autotune import Chooser
 from iris.compiler.triton_kernel import TritonKernel
+from zoo.stand_in import thing
 
 #: Folders of kernels for other GPUs and other languages.
 _OTHERS = re.compile(
@@ -18,39 +23,94 @@ _OTHERS = re.compile(
 )
 
 
-def modules_of(package: str) -> Iterator[ModuleType]:
-    """The modules of a package that can be imported."""
-    root = importlib.import_module(package)
-    for found in pkgutil.walk_packages(root.__path__, f"{package}."):
-        if _OTHERS.search(found.name):
+@dataclass(frozen=True)
+class Definition:
+    """A function of `triton.jit` in the text of a module."""
+
+    module: str
+    node: ast.FunctionDef
+    line: int  # of its first decorator
+
+    @property
+    def path(self) -> str:
+        return f"{self.module}.{self.node.name}"
+
+
+def definitions(package: str) -> Iterator[Definition]:
+    """The functions of `triton.jit` in the files of a package, though it may not be imported."""
+    (root,) = importlib.import_module(package).__path__[:1]
+    for file in sorted(Path(root).rglob("*.py")):
+        parts = [package, *file.relative_to(root).with_suffix("").parts]
+        name = ".".join(parts).removesuffix(".__init__")
+        text = file.read_text(encoding="utf-8")
+        if _OTHERS.search(name) or "triton.jit" not in text:
             continue
-        try:
-            yield importlib.import_module(found.name)
-        except Exception as error:  # noqa: BLE001 - whatever the package lacks
-            print(f"! {found.name}: {type(error).__name__}: {error}")
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef):
+                decorators = node.decorator_list
+                if any(re.match(r"triton\.jit\b", ast.unparse(d)) for d in decorators):
+                    yield Definition(name, node, decorators[0].lineno)
 
 
-def kernels_of(package: str) -> dict[str, TritonKernel | Chooser]:
-    """The kernels of a package, by where they are defined."""
-    kernels = {}
-    for module in modules_of(package):
-        for name, value in vars(module).items():
-            if isinstance(value, (TritonKernel, Chooser)):
-                function = value.base.function.function
-                if function.__module__ == module.__name__:
-                    kernels[f"{module.__name__}.{name}"] = value
-    return kernels
+def imported(name: str) -> ModuleType | None:
+    """A module; what it asks another one of its package for in vain is stood in for."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        lacking = re.match(r"cannot import name '(\w+)' from '([\w.]+)'", str(error))
+        if lacking:
+            setattr(sys.modules[lacking[2]], lacking[1], thing(lacking[1]))
+            return imported(name)
+        print(f"! {name}: {type(error).__name__}: {error}")
+    except Exception as error:  # noqa: BLE001 - whatever the package lacks
+        print(f"! {name}: {type(error).__name__}: {error}")
+    return None
 
 
-def launched(kernels: dict[str, TritonKernel | Chooser]) -> dict[str, TritonKernel | Chooser]:
-    """Those that no other one calls, and that return nothing."""
-    called = set()
-    for kernel in kernels.values():
-        called |= set(kernel.base.function.function.__code__.co_names)
-    mains = {}
-    for path, kernel in kernels.items():
-        text = inspect.getsource(kernel.base.function.function)
-        returns = re.search(r"^\s+return +\S", text, re.MULTILINE)
-        if path.rpartition(".")[2] not in called and not returns:
-            mains[path] = kernel
-    return mains
+def kernel_of(definition: Definition) -> TritonKernel | Chooser | None:
+    """The kernel that importing its module made of a definition, if it did."""
+    module = imported(definition.module)
+    kernel = getattr(module, definition.node.name, None)
+    if not isinstance(kernel, (TritonKernel, Chooser)):
+        return None
+    code = kernel.fn.__code__
+    here = (code.co_filename, code.co_firstlineno) == (module.__file__, definition.line)
+    return kernel if here else None
+
+
+def variant_of(definition: Definition) -> TritonKernel | None:
+    """The function of a definition that its module passed over for another one of its name."""
+    module = imported(definition.module)
+    if module is None:
+        return None
+    linecache.checkcache(module.__file__)
+    scope = dict(vars(module))
+    tree = ast.Module([definition.node], [])
+    try:
+        exec(compile(tree, str(module.__file__), "exec"), scope)
+    except NameError:  # of what the branch that has it would have made before
+        return None
+    made: TritonKernel = scope[definition.node.name]
+    return made
+
+
+def is_launched(kernel: TritonKernel | Chooser) -> bool:
+    """Whether it returns nothing, as what is launched does."""
+    return not re.search(r"^\s+return +\S", inspect.getsource(kernel.fn), re.MULTILINE)
+
+
+def reached_from(kernel: TritonKernel | Chooser) -> set[str]:
+    """The names that a kernel, and those that it calls, use."""
+    seen: set[str] = set()
+    _reach(kernel.fn, seen)
+    return seen
+
+
+def _reach(function: Callable[..., object], seen: set[str]) -> None:
+    for name in function.__code__.co_names:
+        if name not in seen:
+            seen.add(name)
+            called = function.__globals__.get(name)
+            if isinstance(called, (TritonKernel, Chooser)):
+                seen.add(called.fn.__name__)  # what is called may have been given another name
+                _reach(called.fn, seen)

@@ -11,7 +11,7 @@ import importlib
 import json
 import pickle
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +89,10 @@ def run(path: str, case: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
     at, _, name = path.rpartition(".")
     module = importlib.import_module(at)
     module.range = _counted  # type: ignore[attr-defined]
+    for word, value in vars(module).items():
+        # The interpreter replaces the words of `tl`, and not what a module calls one of them.
+        if tl.core.is_builtin(value) and hasattr(tl, value.__name__):
+            setattr(module, word, _word(value.__name__))
     kernel = getattr(module, name)
     while not isinstance(kernel, InterpretedFunction):
         kernel = kernel.fn
@@ -102,6 +106,17 @@ def run(path: str, case: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
             value = getattr(tl, value.removeprefix("tl."))
         passed[argument] = value
     kernel[case.get("grid", (1, 1, 1))](**passed)
+
+
+def _word(name: str) -> Callable[..., Any]:
+    """A word of `triton.language`, as it is when it is called."""
+
+    def call(*arguments: Any, **named: Any) -> Any:
+        import triton.language as tl
+
+        return getattr(tl, name)(*arguments, **named)
+
+    return call
 
 
 def _counted(*bounds: Any) -> Iterator[Any]:
@@ -136,8 +151,13 @@ def _give_functions() -> None:
     def rsqrt(x):  # type: ignore[no-untyped-def]
         return tl.rsqrt(x)  # type: ignore[name-defined]  # noqa: F821
 
+    @triton.jit
+    def round(x):  # type: ignore[no-untyped-def]
+        whole = tl.floor(tl.abs(x) + 0.5)  # type: ignore[name-defined]  # noqa: F821
+        return tl.where(x < 0, -whole, whole)  # type: ignore[name-defined]  # noqa: F821
+
     for module in (libdevice, of_cuda):
-        module.tanh, module.rsqrt = tanh, rsqrt
+        module.tanh, module.rsqrt, module.round = tanh, rsqrt, round
 
 
 def main() -> None:

@@ -11,7 +11,7 @@ import ast
 import inspect
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,11 +28,11 @@ _FLOATS = re.compile(
 _INTEGERS = re.compile(r"stride|size|^n_|^N|num|count|idx|_n$|dim|len|ignore|row|col|seed")
 _INDICES = re.compile(
     r"cu_seq|ind(ices|ex)|idx|ids|offset|seqlens|target|label|^Y_ptr|token|expert|count|tables?|"
-    r"lens|levels?|_map|perm",
+    r"lens|llut|_map|perm|row_start|partial_sum|s_rev",
     re.IGNORECASE,
 )
 #: Pointers that are left out: what they lead to is a variant of the kernel.
-_LEFT_OUT = re.compile(r"cu_seqlens|chunk_indices|chunk_offsets|split_indices|split_offsets")
+_LEFT_OUT = re.compile(r"cu_seqlens|(chunk|split)_(indices|offsets)|^(indices|offsets)$")
 _BLOCKS = re.compile(r"BLOCK|^B[A-Z]{0,2}\d?$|SIZE|TILE|^(NC|NK|NV|BC|CHUNK)")
 _FLAGS = re.compile(
     r"^(USE|IS|HAS|STORE|OUTPUT|RETURN|SAVE|WITH|ADD|APPLY|DO|REVERSE|TRANS|HEAD_FIRST|NORM|"
@@ -41,9 +41,42 @@ _FLAGS = re.compile(
     re.IGNORECASE,
 )
 
+#: What a name does not say, by the name of the kernel, or its module and its name: the value of an
+#: argument, or the dtype of an array.
+_SIGNATURES: dict[str, dict[str, Any]] = {
+    "_grpo_loss_bwd_kernel": {"LOSS_TYPE": 0},
+    "_grpo_loss_fwd_kernel": {"LOSS_TYPE": 0},
+    "_jsd_kernel": {"Y_ptr": np.float32},
+    "_mhc_sinkhorn_bwd_kernel": {"HC": 4},
+    "_token_gather_weighted_sum_kernel": {"Y_ptr": np.float32},
+    "chunk_hgrn_bwd_kernel_o": {"s_b": 4096, "s_t": 32, "s_d": 1},
+    "chunk_hgrn_fwd_kernel_o": {"s_b": 4096, "s_t": 32, "s_d": 1},
+    "chunk_transform_qk_bwd_kernel_prepare": {"BK": 32, "BV": 32},
+    "chunkwise_bwd_kernel_dhg": {"ell": 1},
+    "chunkwise_bwd_kernel_hdqgl": {"ell": 1},
+    "chunkwise_fwd_kernel": {
+        "offsets": np.int32,
+        "K": 64,
+        "MIN_LEVEL": 0,
+        "MAX_LEVEL": 3,
+        "L_IN": 8,
+        "L_OUT": 8,
+    },
+    "copy_input_kernel": {"offsets": np.int32},
+    "fused_chunk_based_bwd_kernel": {"num_warps": 8},
+    "gate_output_correction_bwd_kernel": {"o_t_stride": 64, "r_h_stride": 32},
+    "gate_output_correction_fwd_kernel": {"o_t_stride": 64, "r_h_stride": 32, "v_h_stride": 32},
+    "kl_div_kernel": {"target_logits": np.float32},
+    "mm_int8int2.matmul_kernel": {"K": 1024, "a_ptr": np.int8, "b_ptr": np.int8, "c_ptr": np.int32},
+    "parallel_nsa_kernel_topk": {"S": 8, "BK": 32},
+    "parallel_path_bwd_dq_kernel": {"BK": 32, "BV": 32},
+    "prepare_block_csr_kernel": {"block_counts": 4, "cursor": np.int32},
+    "rotary_embedding_kernel": {"seq_offsets": 0},
+}
 
-def arguments_of(kernel: TritonKernel | Chooser) -> dict[str, Any]:
-    """An argument for each parameter."""
+
+def arguments_of(kernel: TritonKernel | Chooser) -> Iterator[dict[str, Any]]:
+    """An argument for each parameter, for each configuration that the kernel has."""
     function = kernel.base.function
     pointers = pointers_of(kernel.base)
     passed: dict[str, Any] = {}
@@ -64,15 +97,21 @@ def arguments_of(kernel: TritonKernel | Chooser) -> dict[str, Any]:
             passed[name] = 0.5
         else:
             passed[name] = 64
+    short = kernel.fn.__name__
+    long = f"{kernel.fn.__module__.rpartition('.')[2]}.{short}"
+    for name, value in _SIGNATURES.get(long, _SIGNATURES.get(short, {})).items():
+        passed[name] = _array(value) if isinstance(value, type) else value
+    configurations = [passed]
     chooser = kernel if isinstance(kernel, Chooser) else None
     while chooser is not None:
         if isinstance(chooser, Autotuned):
-            passed |= chooser.configs[0].constants
+            configurations = [p | c.constants for p in configurations for c in chooser.configs]
         if isinstance(chooser, Heuristics):
-            for name, rule in chooser._rules.items():
-                passed[name] = rule(passed)
+            for one in configurations:
+                for name, rule in chooser._rules.items():
+                    one[name] = rule(one)
         chooser = chooser._inner
-    return passed
+    yield from configurations
 
 
 def _strides(names: Sequence[str]) -> dict[str, int]:
@@ -83,12 +122,17 @@ def _strides(names: Sequence[str]) -> dict[str, int]:
     for name in names:
         if "stride" in name.lower():
             rest = re.sub(r"stride", "", name, flags=re.IGNORECASE).strip("_")
-            key = rest.partition("_")[0] if name.endswith("stride") else rest[:-1] or rest
+            key = rest.partition("_")[0] if name.endswith("stride") else _without_axis(rest)
             groups.setdefault(key, []).append(name)
     for group in groups.values():
         first = 1 if len(group) > 1 else 64
         found |= {name: min(first * 64**k, 4096) for k, name in enumerate(reversed(group))}
     return found
+
+
+def _without_axis(name: str) -> str:
+    """The array in the name of a stride, as `x` in `x_row` and `xm`."""
+    return name.rpartition("_")[0] if "_" in name else name[:-1]
 
 
 def _texts(kernel: TritonKernel) -> dict[str, str]:
@@ -108,7 +152,11 @@ def _is_float(name: str) -> bool:
 
 def array_for(name: str) -> np.ndarray:
     """An array for a pointer."""
-    return np.zeros(1 << 19, np.int32 if _INDICES.search(name) else np.float32)
+    return _array(np.int32 if _INDICES.search(name) else np.float32)
+
+
+def _array(dtype: type) -> np.ndarray:
+    return np.zeros(1 << 19, dtype)
 
 
 def constant_for(name: str) -> Any:

@@ -9,8 +9,8 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-#: The packages that are stood in for.
-PACKAGES = ("torch", "einops", "transformers")
+#: The packages that are stood in for: those that are not installed beside the kernels.
+PACKAGES = ("torch", "einops", "transformers", "fla.layers")
 
 
 class _Meta(type):
@@ -68,7 +68,7 @@ class _Module(ModuleType):
 
 class _Finder(MetaPathFinder, Loader):
     def find_spec(self, fullname: str, path: Any, target: Any = None) -> ModuleSpec | None:
-        if fullname.partition(".")[0] not in PACKAGES:
+        if not any(f"{fullname}.".startswith(f"{name}.") for name in PACKAGES):
             return None
         return ModuleSpec(fullname, self, is_package=True)
 

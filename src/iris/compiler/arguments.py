@@ -256,6 +256,7 @@ def call(function: HasParameters, positional: Sequence[Any], named: Mapping[str,
     specs: dict[str, Any] = {}
     told: dict[str, Any] = {}
     arrays: dict[str, Array] = {}
+    encodings: dict[str, str] = {}  # of arrays that are passed as codes
     buffers: dict[str, Buffer] = {}
     divisors: list[int] = []
     for name in function.constants:
@@ -302,6 +303,8 @@ def call(function: HasParameters, positional: Sequence[Any], named: Mapping[str,
         if not array.flags.c_contiguous:
             asked = isinstance(value, Strided) or vocabulary.reckons_with_strides
             _check_strides(name, array, asked=asked)
+        if array.dtype.name in vocabulary.encodings:
+            encodings[name], array = array.dtype.name, array.view(np.uint8)
         arrays[name] = told[name] = array
         specs[name] = None  # in its place, for they are told apart in this order
     if arrays:
@@ -311,7 +314,12 @@ def call(function: HasParameters, positional: Sequence[Any], named: Mapping[str,
                 array = arrays[name]
                 dtype, is_aligned = array_dtype(name, array), offset % ALIGNMENT == 0
                 specs[name] = array_spec(
-                    dtype, array.shape, apart, is_aligned, _rows_are_dense(array)
+                    dtype,
+                    array.shape,
+                    apart,
+                    is_aligned,
+                    _rows_are_dense(array),
+                    encodings.get(name, ""),
                 )
         _check_apart(arrays, buffers)
     if is_lent or len(set(memories)) < len(memories):
@@ -386,11 +394,17 @@ def _buffer_spec(buffer: Buffer, *, noalias: bool = True) -> ArraySpec:
 
 @lru_cache(maxsize=1 << 12)
 def array_spec(
-    dtype: DType, shape: tuple[int, ...], noalias: bool, aligned: bool, rows_are_dense: bool = True
+    dtype: DType,
+    shape: tuple[int, ...],
+    noalias: bool,
+    aligned: bool,
+    rows_are_dense: bool = True,
+    encoding: str = "",
 ) -> ArraySpec:
     """What a kernel may know of an array."""
     divisors = tuple([gcd(n, ALIGNMENT) for n in shape])
-    return _interned(ArraySpec(dtype, len(shape), noalias, aligned, divisors, rows_are_dense))
+    told = dtype, len(shape), noalias, aligned, divisors, rows_are_dense, encoding
+    return _interned(ArraySpec(*told))
 
 
 def _rows_are_dense(array: Array) -> bool:

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from types import FunctionType
-from typing import Any
+from types import FunctionType, SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 from iris.compiler import autotune as tuning
 from iris.compiler import candidates
+from iris.compiler.arguments import as_array
 from iris.compiler.autotune import Autotuned, Chooser
 from iris.compiler.grids import GridLike
 from iris.compiler.kernel import Kernel
 from iris.compiler.options import Options, split_options
-from iris.errors import SourceError
+from iris.errors import ArgumentError, SourceError
 from iris.frontend.function import TileFunction
+from iris.frontend.triton.float8 import Float8
 from iris.frontend.triton.vocabulary import TRITON
+from iris.runtime.foreign import ml_dtypes
+from iris.targets.apple import M1
+
+if TYPE_CHECKING:
+    from iris.cost.estimate import Estimate
 
 #: Options of a launch that are for other GPUs, or for the compiler to choose.
 _HINTS = (
@@ -49,10 +56,30 @@ class _Launched:
         self._launch(grid, *arguments, **named)
 
 
+class Warmed:
+    """A kernel that was compiled before it is launched, and what it needs of a GPU."""
+
+    def __init__(self, kernel: TritonKernel, num_warps: int | None, needs: Estimate):
+        self._kernel, self._num_warps = kernel, num_warps
+        self.n_regs = needs.registers
+        self.metadata = SimpleNamespace(shared=max(1, needs.threadgroup_bytes))  # to divide by
+
+    def _init_handles(self) -> None:
+        """Nothing: what it needs is known."""
+
+    def __getitem__(self, grid: GridLike) -> Callable[..., None]:
+        return functools.partial(self._kernel.run, grid=grid, num_warps=self._num_warps)
+
+
 class TritonKernel(_Launched, Kernel):
     """A kernel written in Triton's language; `kernel[grid](*arguments)` launches it."""
 
     vocabulary = TRITON
+
+    def warmup(self, *arguments: Any, grid: GridLike = 1, **named: Any) -> Any:
+        """Compile the kernel for some arguments, and say what it needs of a GPU."""
+        needs = self.lower(*arguments, grid=grid, **named).estimate
+        return Warmed(self, named.get("num_warps"), needs)
 
     def options(self, named: dict[str, Any]) -> Options:
         # A kernel may ask for an option, as a constexpr of its name.
@@ -162,3 +189,22 @@ def autotune(
 def heuristics(values: Mapping[str, Callable[..., Any]]) -> Callable[[Any], Heuristics]:
     """Compute constexprs of a kernel from its arguments."""
     return lambda fn: Heuristics(fn, dict(values))
+
+
+def reinterpret(tensor: Any, dtype: Any) -> Any:
+    """An array of bytes as one of float8, over the same memory."""
+    array = as_array("the tensor", tensor)
+    if array is None or array.itemsize != 1 or not isinstance(dtype, Float8):
+        raise ArgumentError("reinterpret takes an array of bytes, and tl.float8e4nv or tl.float8e5")
+    return array.view(getattr(ml_dtypes(), dtype.numpy_name))
+
+
+def resources(device: Any) -> dict[str, int]:
+    """What a device has, by Triton's names: that of the least GPU, for programs that fit there fit
+    everywhere."""
+    return {
+        "multiprocessor_count": M1.cores,
+        "max_num_regs": M1.thread_registers * M1.max_threads,
+        "max_shared_mem": M1.threadgroup_bytes,
+        "warpSize": M1.simdgroup_width,
+    }

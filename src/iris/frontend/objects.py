@@ -17,6 +17,7 @@ import re
 import sys
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from functools import cached_property, singledispatch
 from types import (
     CellType,
@@ -285,7 +286,10 @@ def parts(x: object) -> Contents | None:
     frozen = getattr(getattr(type(x), "__dataclass_params__", None), "frozen", False)
     if not frozen or isinstance(x, type):
         return None
-    return {Place(False, n): v for n, v in (_attributes(x) or {}).items()}
+    held = _attributes(x)
+    if held is None:  # a value of this compiler's
+        held = {field.name: getattr(x, field.name) for field in fields(x)}  # type: ignore[arg-type]
+    return {Place(False, n): v for n, v in held.items()}
 
 
 def rebuilt(like: Any, held: Contents) -> Any:

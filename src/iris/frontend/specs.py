@@ -27,6 +27,7 @@ class ArraySpec:
     aligned: bool = False  # it starts at a multiple of 16 bytes
     divisors: tuple[int, ...] = ()  # for each axis, the power of two up to 16 that divides its size
     rows_are_dense: bool = True  # elements are next to each other along the last axis
+    encoding: str = ""  # what NumPy calls the dtype that its elements are codes of
 
     @property
     def type(self) -> Ptr:

@@ -699,10 +699,8 @@ def _short_circuit(parts: Sequence[Callable[[], object]], *, stop: bool) -> obje
     if not isinstance(value, Traced):
         return value if bool(value) is stop else _short_circuit(rest, stop=stop)
     if value.shape:
-        word, operator = ("or", "|") if stop else ("and", "&")
-        raise error_here(
-            ControlFlowError, f"{word} is for scalar conditions; for tiles write {operator}"
-        )
+        kind = math.Or if stop else math.And
+        return current().vocabulary.logical(kind, value, lambda: _short_circuit(rest, stop=stop))
     condition = as_condition(value)
     sides = _Branches(condition, Reach(parts))
     other: Any = sides.trace(lambda: as_condition(_short_circuit(rest, stop=stop)))

@@ -8,7 +8,7 @@ import linecache
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import CodeType, FrameType
@@ -70,6 +70,9 @@ class Vocabulary(Protocol):
     def range_of(self, *bounds: Any) -> Any:
         """What a `for` over `range(...)` goes over."""
 
+    def logical(self, kind: Any, x: Any, rest: Callable[[], Any]) -> Any:
+        """`x and rest()` or `x or rest()`, where x is a tile."""
+
     def to(self, x: Any, dtype: Any, *how: Any, **named: Any) -> Any:
         """`x.to(dtype)`."""
 
@@ -85,6 +88,10 @@ class Vocabulary(Protocol):
     @property
     def reckons_with_strides(self) -> bool:
         """Whether each kernel is given the strides of its arrays, as their shapes say nothing."""
+
+    @property
+    def encodings(self) -> Collection[str]:
+        """The dtypes of NumPy that are stored as codes of one byte."""
 
 
 class Tracer:

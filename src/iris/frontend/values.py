@@ -785,6 +785,10 @@ def as_index(x: object) -> Traced:
 
 def as_pointer(x: object, use: str) -> Pointer:
     if isinstance(x, Pointer):
+        if x.spec.encoding and x.spec.encoding not in current().vocabulary.encodings:
+            raise error_here(
+                DTypeError, f"{x.name} is {x.spec.encoding}, which iris.triton alone has"
+            )
         return x
     current()
     reject = getattr(x, "reject_use", None)  # a variable without a value

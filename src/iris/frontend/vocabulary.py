@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from typing import Any
 
-from iris.errors import ArgumentError
+from iris.errors import ArgumentError, ControlFlowError
 from iris.frontend.numbers import VariableNumber
 from iris.frontend.traced_control import traced_range
 from iris.frontend.tracing import error_here
@@ -46,6 +47,12 @@ class TileVocabulary:
             return traced_range(*bounds)
         return range(*bounds)
 
+    def logical(self, kind: type[math.Binary], x: Traced, rest: Callable[[], Any]) -> Traced:
+        word, operator = ("or", "|") if kind is math.Or else ("and", "&")
+        raise error_here(
+            ControlFlowError, f"{word} is for scalar conditions; for tiles write {operator}"
+        )
+
     def to(self, x: Traced, dtype: Any, *how: Any, **named: Any) -> Traced:
         if how or named:
             raise error_here(ArgumentError, "x.to takes a dtype and nothing else")
@@ -65,6 +72,10 @@ class TileVocabulary:
     @property
     def reckons_with_strides(self) -> bool:
         return False
+
+    @property
+    def encodings(self) -> Collection[str]:
+        return ()
 
 
 #: The vocabulary of `iris`.

@@ -547,6 +547,14 @@ class Words:
         return Plain(np.take(found.data, range(k), axis), found.dtype)
 
     @staticmethod
+    def histogram(x: Any, bins: int) -> Plain:
+        value = as_plain(x)
+        if not value.dtype.is_integer:
+            raise Refused("nothing to count")
+        inside = value.data[(value.data >= 0) & (value.data < bins)]
+        return Plain(np.bincount(inside.astype(np.int64), minlength=bins).astype(np.int32), i32)
+
+    @staticmethod
     def flip(x: Any, axis: Any = None) -> Plain:
         value = as_plain(x)
         _axis(value, axis)

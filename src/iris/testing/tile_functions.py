@@ -389,6 +389,7 @@ def _rearranged(kernel: TileFunction) -> _Line:
         f"iris.split({x})[{choices.below(2)}]",
         f"iris.split(iris.join({x}, {other}))[{choices.below(2)}]",
         f"iris.interleave({x}, {other})",
+        f"iris.histogram({x}.to(iris.i8), {choices.of((4, 16))})",
     )
     style = choices.below(len(forms) + 1)
     if style == len(forms):

@@ -1,6 +1,13 @@
 """Triton's names over Iris: `import iris.triton as triton`, `import iris.triton.language as tl`."""
 
-from iris.compiler.triton_kernel import Config, TritonKernel, autotune, heuristics, jit
+from iris.compiler.triton_kernel import (
+    Config,
+    TritonKernel,
+    autotune,
+    heuristics,
+    jit,
+    reinterpret,
+)
 from iris.frontend.language import cdiv, next_power_of_2
 from iris.triton import language, runtime, testing
 from iris.triton.installing import install
@@ -19,6 +26,7 @@ __all__ = [
     "jit",
     "language",
     "next_power_of_2",
+    "reinterpret",
     "runtime",
     "testing",
 ]

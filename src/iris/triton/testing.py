@@ -1,5 +1,6 @@
-"""`triton.testing`: timing."""
+"""`triton.testing`: timing, and tables of times."""
 
 from iris.compiler.benchmark import do_bench
+from iris.compiler.perf_report import Benchmark, perf_report
 
-__all__ = ["do_bench"]
+__all__ = ["Benchmark", "do_bench", "perf_report"]

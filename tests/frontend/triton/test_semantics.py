@@ -11,7 +11,7 @@ import pytest
 import iris
 import iris.triton as triton
 import iris.triton.language as tl
-from iris.errors import ArgumentError, DTypeError, LanguageError, PointerError
+from iris.errors import ArgumentError, ControlFlowError, DTypeError, LanguageError, PointerError
 from iris.triton.language.extra import libdevice
 
 N = 16
@@ -135,6 +135,18 @@ def lexicographic(x, i, y, j):
 
 
 @triton.jit
+def bounded(x):
+    if x > 1:
+        x = 1
+    return x
+
+
+@triton.jit
+def sum_and_difference(a, b):
+    return a + b, a - b
+
+
+@triton.jit
 def combined(x_ptr, out_ptr, N: tl.constexpr):
     at = tl.arange(0, N)
     x = tl.load(x_ptr + at)
@@ -147,15 +159,26 @@ def combined(x_ptr, out_ptr, N: tl.constexpr):
     tl.store(out_ptr + 4 * N, best)
     tl.store(out_ptr + 4 * N + 1, place + tl.xor_sum(at, 0) + at.reduce_or(0))
     tl.store(out_ptr + 5 * N + at, tl.gather(x, at ^ 1, axis=0) + x.gather(N - 1 - at, 0))
+    counts = tl.histogram(x.to(tl.int32), N) * 10 + x.to(tl.int8).histogram(N, mask=at)
+    sums, less = tl.map_elementwise(sum_and_difference, x, 2)
+    tl.store(out_ptr + 6 * N + at, counts)
+    tl.store(out_ptr + 7 * N + at, sums * less)
+    tl.store(out_ptr + 8 * N + at, tl.max(x, at) - tl.min(x, at))
+    few = x > 1 and x < 5 and at < 4
+    tl.store(out_ptr + 9 * N + at, few or x == 9)
 
 
 def test_functions_combine() -> None:
     x = np.array([3, 1, 4, 1, 5, 9, 2, 9], np.float32)
-    out = np.zeros((6, 8), np.float32)
+    out = np.zeros((10, 8), np.float32)
     combined[(1,)](x, out, N=8)
     sums = x[::-1].cumsum()[::-1]
     rows = [sums, sums, np.sort(x)[::-1], x * np.arange(8), [9, 5 + 0 + 7, 0, 0, 0, 0, 0, 0]]
     rows.append(x[np.arange(8) ^ 1] + x[::-1])
+    whole = x.astype(int)
+    inside, first = (np.bincount(w[w < 8], minlength=8) for w in (whole, whole[1:]))
+    rows += [inside * 10 + first, x * x - 4, np.abs(x - np.arange(8))]
+    rows.append((x > 1) & (x < 5) & (np.arange(8) < 4) | (x == 9))
     np.testing.assert_array_equal(out, rows)
 
 
@@ -266,6 +289,11 @@ def refused(x_ptr, WORD: tl.constexpr):
     tl.store(x_ptr, WORD(x_ptr))
 
 
+@triton.jit
+def ands_numbers(x_ptr):
+    return tl.arange(0, 2) and tl.arange(0, 2)
+
+
 def wrong_pointer(x: Any) -> Any:
     return tl.load(x.to(tl.pointer_type(tl.int32)))
 
@@ -277,6 +305,13 @@ def wrong_pointer(x: Any) -> Any:
         (lambda x: tl.load(x, cache_modifier=".xx"), ArgumentError, "cache_modifier is one of"),
         (lambda x: tl.load(x, evict=1), ArgumentError, r"write tl\.load\(pointer, mask="),
         (wrong_pointer, PointerError, "cannot become"),
+        (ands_numbers, DTypeError, "and and or are for bools"),
+        (lambda x: tl.map_elementwise(plus, 1, 2, pack=2), LanguageError, "pack is for another"),
+        (
+            lambda x: tl.map_elementwise(bounded, tl.arange(0, 2)),
+            ControlFlowError,
+            "a condition is a s",
+        ),
     ],
 )
 def test_what_is_refused(word: Any, kind: type[Exception], message: str) -> None:

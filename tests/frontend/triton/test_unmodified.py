@@ -94,6 +94,45 @@ def test_autotune_measures_copies() -> None:
     assert [row.config for row in report.rows] == ["BLOCK=16, num_simdgroups=1, num_stages=2"]
 
 
+@triton.jit
+def doubles(x_ptr, n, BLOCK: tl.constexpr, num_stages: tl.constexpr):
+    for first in tl.range(tl.program_id(0) * BLOCK, n, tl.num_programs(0) * BLOCK):
+        at = first + tl.arange(0, BLOCK)
+        tl.store(x_ptr + at, 2 * tl.load(x_ptr + at, mask=at < n), mask=at < n)
+
+
+def test_a_kernel_is_compiled_before_it_is_launched() -> None:
+    properties = triton.runtime.driver.active.utils.get_device_properties(0)
+    x = np.ones(100, np.float32)
+    kernel = doubles.warmup(x, 100, BLOCK=32, num_stages=2, num_warps=1, grid=(1,))
+    kernel._init_handles()
+    fit = properties["max_num_regs"] // (kernel.n_regs * properties["warpSize"])
+    programs = min(fit, properties["max_shared_mem"] // kernel.metadata.shared, 3)
+    kernel[(programs, 1, 1)](x, 100, 32, 2)
+    assert programs == 3 and (x == 2).all()
+
+
+def test_a_report_has_a_row_for_each_size(capsys: pytest.CaptureFixture[str]) -> None:
+    @triton.testing.perf_report(
+        triton.testing.Benchmark(
+            ["M", "N"],
+            [16, (2, 4)],
+            "by",
+            ["sum", "product"],
+            ["Sum", "Product"],
+            "of-two",
+            {"C": 1},
+        )
+    )
+    def measured(M: int, N: int, C: int, by: str) -> object:
+        return (M + N + C, 0, 99) if by == "sum" else M * N
+
+    assert measured.run(print_data=True) == [[(16, 16, 33, 256), (2, 4, 7, 8)]]
+    heading, names, *rows = capsys.readouterr().out.splitlines()
+    assert heading == "of-two:" and names.split() == ["M", "N", "Sum", "Product"]
+    assert [row.split() for row in rows] == [["16", "16", "33", "256"], ["2", "4", "7", "8"]]
+
+
 def test_lower_shows_every_stage() -> None:
     compilation = count.base.lower(
         np.ones(4, np.float32), np.zeros(1, np.float32), 4, BLOCK=4, grid=1

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from iris.errors import ArgumentError, ShapeError
 from iris.frontend import language, memory
 from iris.frontend.tracing import current, error_here, rules_as
+from iris.frontend.triton.float8 import float8_of, loaded_as, stored_as
 from iris.frontend.values import (
     Pointer,
     Traced,
@@ -70,8 +71,17 @@ def advanced(of: Block, by: Any) -> Block:
     return of._replace(offsets=tuple([o + d for o, d in zip(of.offsets, by, strict=True)]))
 
 
-def load(of: Block, checked: Any, padding: str) -> Traced:
+def load(of: Block, checked: Any, padding: str) -> Any:
     """The elements of a block; 0 or nan where one is outside along a checked axis."""
+    encoding = float8_of(of.base)
+    if encoding is None:
+        return _loaded(of, checked, padding)
+    if padding == "nan":
+        raise error_here(ArgumentError, f"a block of {encoding} is padded with zeros")
+    return loaded_as(encoding, _loaded(of, checked, padding))
+
+
+def _loaded(of: Block, checked: Any, padding: str) -> Traced:
     if padding not in ("", "zero", "nan"):
         raise error_here(ArgumentError, f"padding_option is 'zero' or 'nan', not {padding!r}")
     groups, sizes = _in_ir(of, _axes(of, checked))
@@ -87,7 +97,7 @@ def load(of: Block, checked: Any, padding: str) -> Traced:
 
 def store(of: Block, value: Any, checked: Any) -> None:
     """Write the elements of a block, but for those outside along a checked axis."""
-    stored = spread(cast(value, of.base.element), of.sizes)
+    stored = spread(cast(stored_as(float8_of(of.base), value), of.base.element), of.sizes)
     groups, sizes = _in_ir(of, _axes(of, checked))
     if groups is None:
         pointer, mask = _addresses(of, _axes(of, checked))
@@ -167,7 +177,7 @@ class Descriptor:
     def strides(self) -> tuple[Any, ...]:
         return self.whole.strides
 
-    def load(self, offsets: Any) -> Traced:
+    def load(self, offsets: Any) -> Any:
         """The block at some offsets."""
         return load(self._at(offsets), tuple(range(len(self.whole.sizes))), self.padding)
 

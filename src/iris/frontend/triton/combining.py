@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from iris.errors import DTypeError
+from iris.errors import DTypeError, LanguageError
 from iris.frontend import combining as iris
-from iris.frontend import joins_and_sorts, language
+from iris.frontend import histograms, joins_and_sorts, language
+from iris.frontend.traced_control import called
 from iris.frontend.tracing import error_here
-from iris.frontend.triton.language import same_word, widened, word
-from iris.frontend.values import Traced, as_traced, binary
+from iris.frontend.triton.language import as_mask, same_word, widened, word
+from iris.frontend.values import Traced, as_traced, binary, broadcast_shapes, spread
 from iris.ir import math
 
 
@@ -74,6 +75,24 @@ def topk(x: Traced, k: int, dim: int | None = None) -> Traced:
 def cat(input: Traced, other: Traced, can_reorder: bool = False, dim: int = 0) -> Traced:
     """One tile after the other along an axis."""
     return joins_and_sorts.cat(input, other, dim)
+
+
+@word
+def histogram(input: Traced, num_bins: int, mask: Any = None) -> Traced:
+    """How often each of 0, ..., num_bins - 1 occurs, where a mask holds; others do not count."""
+    return histograms.histogram(input, num_bins, None if mask is None else as_mask(mask))
+
+
+@word
+def map_elementwise(scalar_fn: Callable[..., Any], *args: Any, pack: int = 1) -> Any:
+    """A function of scalars for each element; Iris gives it all elements at once."""
+    if pack != 1:
+        raise error_here(
+            LanguageError, "map_elementwise takes one element at a time; pack is for another GPU"
+        )
+    operands = [as_traced(x) for x in args]
+    shape = broadcast_shapes(*[x.shape for x in operands])
+    return called(scalar_fn)(*[spread(x, shape) for x in operands])
 
 
 join = same_word(joins_and_sorts.join)

@@ -18,8 +18,10 @@ from iris.frontend import tracing
 from iris.frontend.traced_control import TracedRange, traced_range
 from iris.frontend.tracing import Parameters, Result, error_here, rules_as
 from iris.frontend.triton.arithmetic import ratio
+from iris.frontend.triton.float8 import Float8, Float8Tile, convert, decoded, moving
 from iris.frontend.triton.types import (
     PropagateNan,
+    float16,
     float32,
     int1,
     int32,
@@ -134,6 +136,7 @@ def zeros_like(input: Traced) -> Traced:
 
 
 @word
+@moving
 def broadcast_to(input: Any, *shape: Any) -> Traced:
     """A value over a shape."""
     return spread(as_traced(input), _sizes(shape))
@@ -148,6 +151,7 @@ def broadcast(input: Any, other: Any) -> tuple[Traced, Traced]:
 
 
 @word
+@moving
 def reshape(input: Traced, *shape: Any, can_reorder: bool = False) -> Traced:
     """The same elements, in row-major order, in another shape."""
     return iris.reshape(input, _sizes(shape))
@@ -157,12 +161,14 @@ view = reshape
 
 
 @word
+@moving
 def ravel(x: Traced, can_reorder: bool = False) -> Traced:
     """The elements in row-major order."""
     return iris.reshape(x, size_of(x.shape))
 
 
 @word
+@moving
 def expand_dims(input: Traced, axis: Any) -> Traced:
     """New axes of size 1."""
     axes = axis if isinstance(axis, (tuple, list)) else (axis,)
@@ -178,6 +184,7 @@ unsqueeze = expand_dims
 
 
 @word
+@moving
 def squeeze(x: Traced, dim: int) -> Traced:
     """Without an axis of size 1."""
     shape = list(x.shape)
@@ -187,12 +194,14 @@ def squeeze(x: Traced, dim: int) -> Traced:
 
 
 @word
+@moving
 def trans(input: Traced, *dims: Any) -> Traced:
     """The axes in another order; without one, the last two swapped."""
     return iris.transpose(input, _axes(input, dims) if dims else None)
 
 
 @word
+@moving
 def permute(input: Traced, *dims: Any) -> Traced:
     """The axes in another order."""
     return iris.transpose(input, _axes(input, dims))
@@ -200,14 +209,27 @@ def permute(input: Traced, *dims: Any) -> Traced:
 
 @word
 def cast(
-    input: Any, dtype: DType, fp_downcast_rounding: str | None = None, bitcast: bool = False
-) -> Traced:
+    input: Any,
+    dtype: DType | Float8,
+    fp_downcast_rounding: str | None = None,
+    bitcast: bool = False,
+) -> Any:
     """The same numbers in another dtype; the same bits, if asked for."""
     if fp_downcast_rounding not in (None, "rtne"):
         raise error_here(ArgumentError, f"casts round to nearest, not {fp_downcast_rounding!r}")
+    if isinstance(dtype, Float8) or isinstance(input, Float8Tile):
+        return convert(input, dtype, bitcast)
     to = as_dtype(dtype)
     x = as_traced(input)
     return iris.bitcast(x, to) if bitcast and x.dtype is not to else cast_to(x, to)
+
+
+def as_mask(mask: Any) -> Traced | None:
+    """A mask of bools; Triton takes integers, too."""
+    if mask is None or mask is True:
+        return None
+    condition = as_traced(mask)
+    return condition if condition.dtype is int1 else compare(Predicate.NE, condition, 0)
 
 
 # Math.
@@ -327,11 +349,16 @@ def dot(
     out_dtype: DType | None = None,
 ) -> Traced:
     """The matrix product, plus `acc`; f32 is multiplied as f32, whatever precision would do."""
-    a, b = as_traced(input), as_traced(other)
+    a, b = (_widened(x) for x in (input, other))
     if a.dtype is not b.dtype:
         raise error_here(DTypeError, f"dot multiplies tiles of one dtype, not {a} and {b}")
     product = iris.dot(a, b, acc)
     return product if out_dtype is None else cast_to(product, as_dtype(out_dtype))
+
+
+def _widened(x: Any) -> Traced:
+    """An operand of a product: float8 in f16, which holds all its numbers."""
+    return cast_to(decoded(x), float16) if isinstance(x, Float8Tile) else as_traced(x)
 
 
 # Reductions and scans.
@@ -355,6 +382,7 @@ def widened(x: Traced) -> Traced:
 
 def _greatest(of_least: bool) -> Callable[..., Any]:
     take, place = (iris.min, iris.argmin) if of_least else (iris.max, iris.argmax)
+    of_two = minimum if of_least else maximum
 
     def function(
         input: Traced,
@@ -363,6 +391,8 @@ def _greatest(of_least: bool) -> Callable[..., Any]:
         return_indices_tie_break_left: bool = True,
         keep_dims: bool = False,
     ) -> Any:
+        if isinstance(axis, Traced):  # two values, and no axis
+            return of_two(input, axis)
         x = as_traced(input)
         if return_indices:
             best = cast_to(take(x, axis, keep_dims), x.dtype)

@@ -14,10 +14,9 @@ from iris.frontend import memory as iris
 from iris.frontend.tracing import error_here
 from iris.frontend.triton import blocks
 from iris.frontend.triton.blocks import Block
-from iris.frontend.triton.language import word
-from iris.frontend.values import Pointer, Traced, as_pointer, as_traced, compare
-from iris.ir.math import Predicate
-from iris.ir.types import bool_
+from iris.frontend.triton.float8 import check_is_plain, float8_of, loaded_as, stored_as
+from iris.frontend.triton.language import as_mask, word
+from iris.frontend.values import Pointer, Traced, as_pointer
 
 _CACHE = ("", ".ca", ".cg", ".cv", ".wb", ".cs", ".wt")
 _EVICTION = ("", "evict_first", "evict_last", "evict_normal", "no_allocate")
@@ -31,14 +30,6 @@ def _check_hints(cache_modifier: Any, eviction_policy: Any) -> None:
             raise error_here(ArgumentError, f"{name} is one of {legal}, not {given!r}")
 
 
-def _mask(mask: Any) -> Traced | None:
-    """A mask of bools; Triton takes integers, too."""
-    if mask is None or mask is True:
-        return None
-    condition = as_traced(mask)
-    return condition if condition.dtype is bool_ else compare(Predicate.NE, condition, 0)
-
-
 @word
 def load(
     pointer: Any,
@@ -49,7 +40,7 @@ def load(
     cache_modifier: str = "",
     eviction_policy: str = "",
     volatile: bool = False,
-) -> Traced:
+) -> Any:
     """The elements at a pointer, or of a block; `other`, or else 0, where they are masked."""
     _check_hints(cache_modifier, eviction_policy)
     if isinstance(pointer, Block):
@@ -60,10 +51,14 @@ def load(
         return blocks.load(pointer, boundary_check, padding_option)
     if boundary_check or padding_option:
         raise error_here(ArgumentError, "boundary_check and padding_option are for blocks")
-    condition = _mask(mask)
+    encoding = float8_of(pointer)
+    padding = 0 if other is None else stored_as(encoding, other)
+    condition = as_mask(mask)
     if condition is None:
-        return iris.load(pointer, volatile=volatile)
-    return iris.load(pointer, condition, 0 if other is None else other, volatile=volatile)
+        loaded = iris.load(pointer, volatile=volatile)
+    else:
+        loaded = iris.load(pointer, condition, padding, volatile=volatile)
+    return loaded_as(encoding, loaded)
 
 
 @word
@@ -84,7 +79,7 @@ def store(
         return
     if boundary_check:
         raise error_here(ArgumentError, "boundary_check is for blocks")
-    iris.store(pointer, value, _mask(mask))
+    iris.store(pointer, stored_as(float8_of(pointer), value), as_mask(mask))
 
 
 def _check_order(sem: Any, scope: Any) -> None:
@@ -102,7 +97,8 @@ def _atomic(name: str, function: Callable[..., Traced]) -> Callable[..., Traced]
         pointer: Any, val: Any, mask: Any = None, sem: str | None = None, scope: str | None = None
     ) -> Traced:
         _check_order(sem, scope)
-        return function(pointer, val, _mask(mask))
+        check_is_plain(pointer, atomic.__name__)
+        return function(pointer, val, as_mask(mask))
 
     atomic.__name__ = atomic.__qualname__ = f"atomic_{name}"
     atomic.__doc__ = function.__doc__
@@ -124,6 +120,7 @@ def atomic_cas(
 ) -> Traced:
     """Put a value in the place of each element that is the expected one; gives the old ones."""
     _check_order(sem, scope)
+    check_is_plain(pointer, "atomic_cas")
     return iris.atomic_cas(pointer, cmp, val)
 
 
@@ -133,7 +130,8 @@ def atomic_store(
 ) -> None:
     """Write elements, each in one step."""
     _check_order(sem, scope)
-    iris.atomic_exchange(pointer, val, _mask(mask))
+    check_is_plain(pointer, "atomic_store")
+    iris.atomic_exchange(pointer, val, as_mask(mask))
 
 
 # Blocks.
@@ -167,7 +165,7 @@ def make_tensor_descriptor(
 
 
 @word
-def load_tensor_descriptor(desc: blocks.Descriptor, offsets: Any) -> Traced:
+def load_tensor_descriptor(desc: blocks.Descriptor, offsets: Any) -> Any:
     """The block of a descriptor at some offsets."""
     return desc.load(offsets)
 

@@ -10,7 +10,6 @@ from typing import Any
 from iris.errors import PointerError
 from iris.frontend.tracing import error_here
 from iris.frontend.triton import combining, language, memory
-from iris.frontend.triton.missing import MISSING, refusing
 from iris.frontend.triton.types import pointer_type
 from iris.frontend.values import Pointer, Traced, no_attribute
 
@@ -21,10 +20,9 @@ _WORDS = (
     *("sqrt_rn", "squeeze", "sum", "trans", "unsqueeze", "view"),
 )
 _COMBINING = (
-    *("associative_scan", "flip", "gather", "reduce", "reduce_or", "sort", "split"),
+    *("associative_scan", "flip", "gather", "histogram", "reduce", "reduce_or", "sort", "split"),
     "xor_sum",
 )
-_REFUSED = ("histogram",)
 _OF_POINTERS = (
     *("load", "store", "atomic_add", "atomic_and", "atomic_cas", "atomic_max", "atomic_min"),
     *("atomic_or", "atomic_xchg", "atomic_xor", "atomic_store"),
@@ -44,8 +42,6 @@ def bound(x: Traced | Pointer, name: str) -> Any:
     else:
         if name == "numel":
             return size_of(x.shape)
-        if name in _REFUSED:
-            return refusing(name, MISSING[name])
         names, room = _WORDS, language
         if name in _COMBINING:
             names, room = _COMBINING, combining

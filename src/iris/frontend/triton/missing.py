@@ -8,12 +8,9 @@ from typing import Any, NoReturn
 from iris.errors import LanguageError
 from iris.frontend.tracing import error_here
 
-_NO_OP = "Iris has no op for it yet"
-
 #: Why each word is refused.
 MISSING: dict[str, str] = {
-    **dict.fromkeys(("histogram", "bitonic_merge"), _NO_OP),
-    "map_elementwise": "write the function of tiles itself",
+    "bitonic_merge": "it is a step of a sort; sort with tl.sort",
     "atomic_load": "write a load with volatile=True, or atomic_add(pointer, 0)",
     "atomic_poll": "write a while loop of atomic_cas or of loads with volatile=True",
     "dot_scaled": "no Apple GPU multiplies scaled formats; scale the operands and use tl.dot",
@@ -27,8 +24,6 @@ MISSING_DTYPES = (
     "float64",
     "float8e4b15",
     "float8e4b8",
-    "float8e4nv",
-    "float8e5",
     "float8e5b16",
 )
 

@@ -69,7 +69,7 @@ class PropagateNan(Enum):
 class pointer_type:
     """The type of a pointer."""
 
-    element_ty: DType
+    element_ty: Any  # a dtype
     address_space: int = 1
 
     @property
@@ -87,11 +87,11 @@ class pointer_type:
 class block_type:
     """The type of a tile; its elements are of `element_ty`."""
 
-    element_ty: DType | pointer_type
+    element_ty: Any  # a dtype or a pointer's type
     shape: tuple[int, ...]
 
     @property
-    def scalar(self) -> DType | pointer_type:
+    def scalar(self) -> Any:
         return self.element_ty
 
     def is_ptr(self) -> bool:

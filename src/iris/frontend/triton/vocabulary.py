@@ -7,23 +7,28 @@ and Python's `min` and `max` take tiles.
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import reduce
 from typing import Any
 
+from iris.errors import DTypeError
 from iris.frontend.decorated import Decorated
 from iris.frontend.numbers import VariableNumber
 from iris.frontend.traced_control import TracedRange, traced_range
+from iris.frontend.tracing import error_here
 from iris.frontend.triton import arithmetic, language, methods
+from iris.frontend.triton.float8 import BY_NUMPY_NAME, Float8, float8_of
 from iris.frontend.triton.types import block_type, pointer_type
 from iris.frontend.values import (
     Pointer,
     Traced,
     as_traced,
+    binary,
     promote,
 )
 from iris.frontend.vocabulary import TileVocabulary
-from iris.ir.types import DType, bf16, f16, f32
+from iris.ir import math
+from iris.ir.types import DType, bf16, bool_, f16, f32
 
 
 class TritonVocabulary(TileVocabulary):
@@ -51,11 +56,18 @@ class TritonVocabulary(TileVocabulary):
     def range_of(self, *bounds: Any, **hints: Any) -> TracedRange:
         return traced_range(*bounds)
 
-    def to(self, x: Traced, dtype: Any, *how: Any, **named: Any) -> Traced:
+    def logical(self, kind: type[math.Binary], x: Traced, rest: Callable[[], Any]) -> Traced:
+        other = as_traced(rest())
+        for side in (x, other):
+            if side.dtype is not bool_:
+                raise error_here(DTypeError, f"and and or are for bools, not {side}")
+        return binary(kind, x, other)
+
+    def to(self, x: Any, dtype: Any, *how: Any, **named: Any) -> Any:
         return language.cast(x, dtype, *how, **named)
 
     def dtype_of_pointer(self, pointer: Pointer) -> pointer_type:
-        return pointer_type(pointer.element)
+        return pointer_type(float8_of(pointer) or pointer.element)
 
     def attribute(self, x: Traced | Pointer | VariableNumber, name: str) -> Any:
         if isinstance(x, VariableNumber):
@@ -65,12 +77,16 @@ class TritonVocabulary(TileVocabulary):
         return methods.bound(x, name)
 
     def fixes(self, argument: object) -> bool:
-        kinds = (str, DType, pointer_type, tuple, Decorated)
+        kinds = (str, DType, Float8, pointer_type, tuple, Decorated)
         return argument is None or isinstance(argument, kinds)
 
     @property
     def reckons_with_strides(self) -> bool:
         return True
+
+    @property
+    def encodings(self) -> Collection[str]:
+        return BY_NUMPY_NAME
 
 
 def _type_of(x: Traced | Pointer) -> Any:

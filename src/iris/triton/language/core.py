@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from iris.frontend.triton import blocks, combining, language, memory, missing, random, types
+from iris.frontend.triton import blocks, combining, float8, language, memory, missing, random, types
 from iris.frontend.values import Traced
 
 _TYPES = (
@@ -39,6 +39,7 @@ WORDS: dict[str, Any] = {
     **{name: missing.MissingType(name) for name in missing.MISSING_DTYPES},
     "TRITON_MAX_TENSOR_NUMEL": 2**20,
     "constexpr_type": types.constexpr,
+    **{name: getattr(float8, name) for name in ("float8e4nv", "float8e5")},
     "pi32_t": types.pointer_type(types.int32),
     "slice": slice,
     "tensor": Traced,
