@@ -143,17 +143,19 @@ def _apart(x: Array) -> Array:
     """With other elements between."""
     wide: Array = np.ones((*x.shape, 2), x.dtype)
     wide[..., 0] = x
-    return wide[..., 0]
+    found: Array = wide[..., 0]
+    return found
 
 
 def _at_an_odd_byte(x: Array) -> Array:
-    found = np.zeros(x.nbytes + 1, np.uint8)[1:].view(x.dtype).reshape(x.shape)
+    memory = np.zeros(x.nbytes + 1, np.uint8)
+    found: Array = np.ndarray(x.shape, x.dtype, memory, 1)
     found[...] = x
     return found
 
 
 def _read_only(x: Array) -> Array:
-    found = x.copy()
+    found: Array = x.copy()
     found.flags.writeable = False
     return found
 

@@ -95,10 +95,8 @@ class History:
             try:
                 for _ in _Run(Choices(self.data), folder, done).steps():
                     pass
-            except Exception as error:
-                raise AssertionError(
-                    "\n".join([f"{type(error).__name__}: {error}", "", *done])
-                ) from error
+            except AssertionError as error:
+                raise AssertionError("\n".join([*map(str, error.args), "", *done])) from error
 
 
 class _Run:

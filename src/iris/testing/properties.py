@@ -119,7 +119,9 @@ def _masked() -> st.SearchStrategy[Program]:
 def _mostly_masks() -> st.SearchStrategy[Program]:
     """With masks; most of them are short, and do little besides."""
     few = (tile.MaskedLoad, tile.Update, tile.Store)
-    short = [programs.tile(ops=few, masked=True, max_ops=n) for n in (2, 5)]
+    moving = (tile.MaskedLoad, tile.Flip, tile.Transpose, tile.Reshape, tile.Broadcast, tile.Store)
+    most = (few, 2), (few, 5), (moving, 5)
+    short = [programs.tile(ops=ops, masked=True, max_ops=n) for ops, n in most]
     long = _tile(masked=True), _tile(masked=True, rounding=True)
     return st.one_of(*long, *short, bands.programs())
 
