@@ -44,7 +44,7 @@ ORDER = {
         "calls",
     ),
     "threads": ("thread-sources", "cuda-files", "thread-lowering", "thread-code"),
-    "runtime": ("launches", "conformance", "calls"),
+    "runtime": ("launches", "libraries", "kept", "conformance", "calls"),
 }
 
 

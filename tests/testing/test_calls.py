@@ -17,7 +17,13 @@ ADDED = "def drawn(a0, a1):\n    v0 = a0 + a1\n    return (v0, )\n"
 
 def call(**changes: Any) -> Call:
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
-    options = {"buffers": frozenset(("a0",)), "named": 1, "tune": False, "device": "interp"}
+    options = {
+        "buffers": frozenset(("a0",)),
+        "named": 1,
+        "tune": False,
+        "device": "interp",
+        "layouts": {"a0": "", "a1": ""},
+    }
     return Call(ADDED, [{"a0": x, "a1": -x}, {"a0": x, "a1": x}], **{**options, **changes})
 
 

@@ -5,12 +5,13 @@
         call.check()
 
 A function of few lines is compiled by `iris.jit`, at times with the schedules of its kernels tuned,
-and called several times: with other numbers, by name, with one array for two.
+and called several times: with other numbers, by name, with one array for two.  The elements of
+arrays lie in memory in row-major order, or otherwise: what is returned is the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -60,10 +61,12 @@ class Call:
     named: int  # how many of the last are passed by name
     tune: bool
     device: str
+    layouts: Mapping[str, str]  # how the elements of arrays lie in memory
 
     def __repr__(self) -> str:
         calls = [repr({k: x.tolist() for k, x in arrays.items()}) for arrays in self.given]
         how = f"{self.device}, tune={self.tune}, Buffers {sorted(self.buffers)}, {self.named} named"
+        how += f", {dict(self.layouts)}"
         return "\n".join([*calls, how, "", self.text])
 
     def check(self) -> None:
@@ -78,8 +81,14 @@ class Call:
                 assert isinstance(func, Func)
                 given = [*arrays.values(), *traced.captured]
                 expected = Expected.of_function(func, given, EXPANDED)
+                laid_out: dict[int, Array] = {}
+                for name, x in arrays.items():
+                    laid_out.setdefault(id(x), _LAYOUTS[self.layouts[name]](x))
                 with doing(repr(self)):
-                    expected.compare(self._returned(compiled, arrays))
+                    passed = {name: laid_out[id(x)] for name, x in arrays.items()}
+                    expected.compare(self._returned(compiled, passed))
+                    for x in arrays.values():
+                        assert np.array_equal(laid_out[id(x)], x, equal_nan=x.dtype.kind == "f")
 
     def _returned(self, compiled: Any, arrays: Mapping[str, Array]) -> list[Array]:
         made: dict[int, iris.Buffer] = {}  # one for each array, whichever parameters it is for
@@ -117,6 +126,7 @@ def _made(data: bytes) -> Call:
         choices.of((0, 0, 1, len(function.arguments))),
         choices.flag(4),
         choices.of(DEVICES),
+        {name: choices.of(("", "", *_LAYOUTS)) for name in function.arguments},
     )
 
 
@@ -127,6 +137,37 @@ def _takes(function: Function, arrays: Mapping[str, Array]) -> bool:
     with suppress(*REFUSED):
         return function.takes(arrays)
     return False
+
+
+def _apart(x: Array) -> Array:
+    """With other elements between."""
+    wide: Array = np.ones((*x.shape, 2), x.dtype)
+    wide[..., 0] = x
+    found: Array = wide[..., 0]
+    return found
+
+
+def _at_an_odd_byte(x: Array) -> Array:
+    memory = np.zeros(x.nbytes + 1, np.uint8)
+    found: Array = np.ndarray(x.shape, x.dtype, memory, 1)
+    found[...] = x
+    return found
+
+
+def _read_only(x: Array) -> Array:
+    found: Array = x.copy()
+    found.flags.writeable = False
+    return found
+
+
+_LAYOUTS: Mapping[str, Callable[[Array], Array]] = {
+    "": lambda x: x,
+    "columns first": lambda x: x.copy(order="F"),
+    "backwards": lambda x: np.flip(np.flip(x).copy()),
+    "apart": _apart,
+    "at an odd byte": _at_an_odd_byte,
+    "read-only": _read_only,
+}
 
 
 def calls() -> st.SearchStrategy[Call]:

@@ -25,8 +25,10 @@ from iris.testing import (
     exchanges,
     fetches,
     indices,
+    kept,
     launches,
     layouts,
+    metal_calls,
     plain_products,
     programs,
     threads,
@@ -95,12 +97,13 @@ def of_passes(passes: str) -> list[Property]:
 def of_text(device: str) -> list[Property]:
     """That a device does with texts, and with what is launched, what it must."""
     option = f"--device {device}"
-    run, conform = partial(_run, device), partial(_conform, device)
+    run, conform, call = (partial(f, device) for f in (_run, _conform, _call))
     return [
         Property("text", "tile", _masked, run, TOGETHER, option),
         Property("thread-text", "metal", _portable, run, TOGETHER, option),
         Property("thread-code", "metal", _optimised, run, TOGETHER, option, "codegen"),
         Property("launches", "launches", launches.scripts, conform, 1, option, "runtime"),
+        Property("libraries", "python", metal_calls.scripts, call, 1, option, "runtime"),
     ]
 
 
@@ -116,7 +119,9 @@ def _masked() -> st.SearchStrategy[Program]:
 def _mostly_masks() -> st.SearchStrategy[Program]:
     """With masks; most of them are short, and do little besides."""
     few = (tile.MaskedLoad, tile.Update, tile.Store)
-    short = [programs.tile(ops=few, masked=True, max_ops=n) for n in (2, 5)]
+    moving = (tile.MaskedLoad, tile.Flip, tile.Transpose, tile.Reshape, tile.Broadcast, tile.Store)
+    most = (few, 2), (few, 5), (moving, 5)
+    short = [programs.tile(ops=ops, masked=True, max_ops=n) for ops, n in most]
     long = _tile(masked=True), _tile(masked=True, rounding=True)
     return st.one_of(*long, *short, bands.programs())
 
@@ -223,10 +228,11 @@ def _index(drawn: Sequence[Program], seconds: float) -> None:
 
 
 def _check(
-    drawn: Sequence[Kernel | threads.Kernel | tile_functions.TileFunction], seconds: float
+    drawn: Sequence[Kernel | threads.Kernel | tile_functions.TileFunction | kept.History],
+    seconds: float,
 ) -> None:
-    for kernel in drawn:
-        kernel.check()
+    for one in drawn:
+        one.check()
 
 
 def _translate(drawn: Sequence[threads.Kernel], seconds: float) -> None:
@@ -278,6 +284,11 @@ def _run(device: str, drawn: Sequence[Program], seconds: float) -> None:
     runs_alike(drawn, device, seconds=seconds)
 
 
+def _call(device: str, drawn: Sequence[metal_calls.Script], seconds: float) -> None:
+    for script in drawn:
+        script.check(device)
+
+
 def _conform(device: str, drawn: Sequence[Script], seconds: float) -> None:
     for script in drawn:
         conforms(device, script, seconds=seconds)
@@ -325,6 +336,7 @@ PROPERTIES = {
         Property("words", "python", tile_functions.functions, _check, part="frontend"),
         Property("arrays", "python", functions, _return, part="frontend"),
         Property("calls", "python", calls, _return, part="compiler"),
+        Property("kept", "python", kept.histories, _check, part="runtime"),
         Property("graph-passes", "graph", _transformed, _transform),
         Property("graph-numpy", "graph", _rounding, _match),
         Property("graph-kernels", "graph", _fused, _fuse),

@@ -24,6 +24,7 @@ from iris.errors import IrisError
 from iris.ir.scalar import storage
 from iris.ir.types import DTYPES, DType, bool_
 from iris.testing.choices import Choices
+from iris.testing.plain_blocks import TritonWords
 from iris.testing.plain_tiles import Plain, PlainPointer, Refused, Words
 from iris.testing.sources import defined
 
@@ -50,6 +51,13 @@ iris = SimpleNamespace(**{**vars(language), **dtypes})
 
 
 @triton.jit"""
+# What is called otherwise there.
+_SPELLED = {
+    "iris.transpose": "iris.permute",
+    "iris.tile_range": "iris.range",
+    "atomic_exchange": "atomic_xchg",
+    "keepdims": "keep_dims",
+}
 _REFUSED = (Refused, IndexError, OverflowError, TypeError, ValueError)
 
 
@@ -70,7 +78,7 @@ class TileFunction:
         self.sizes = {"n": choices.below(4), "m": choices.of((1, 2, 3, 5, -1, -2))}
         self.values: dict[str, Plain] = {}
         self.lines: list[str] = []
-        self.scope: dict[str, Any] = {"iris": Words}
+        self.scope: dict[str, Any] = {"iris": TritonWords if self.is_triton else Words}
         for name, number in self.sizes.items():
             self.values[name] = Plain(number, DTYPES["i32"])
         for number in range(choices.of((3, 2))):
@@ -83,7 +91,7 @@ class TileFunction:
         self.given = {name: array.copy() for name, array in self.arrays.items()}
         for _ in range(_TRIES):
             if len(self.lines) < LINES:
-                self._try(choices.of(_OF_BOTH if self.is_triton else _MAKERS))
+                self._try(choices.of(_OF_TRITON if self.is_triton else _MAKERS))
 
     def array(self, name: str, shape: tuple[int, ...], dtype: str = "") -> None:
         held = DTYPES[dtype or self.choices.of(_DTYPES)]
@@ -110,7 +118,10 @@ class TileFunction:
                 self.arrays[name][...] = array
             return
         name = f"v{len(self.lines)}"
-        self.lines.append(line.text.format(name))
+        text = line.text.format(name)
+        for word, other in _SPELLED.items() if self.is_triton else ():
+            text = text.replace(word, other)
+        self.lines.append(text)
         self.values[name] = value
 
     @property
@@ -323,9 +334,10 @@ def _shaped(kernel: TileFunction) -> _Line:
 
 def _reduced(kernel: TileFunction) -> _Line:
     choices, x = kernel.choices, kernel.some() if kernel.choices.flag(5) else kernel.shaped()
-    words = ("sum", "max", "min", "any", "all", "argmax", "argmin", "prod", "cumsum", "sum")
-    word = choices.of(words)
-    given = "" if choices.flag(3) else f", axis={kernel.axis(x)}"
+    words = ("sum", "max", "min", "argmax", "argmin", "cumsum", "sum", "any", "all", "prod")
+    word = choices.of(words[: 7 if kernel.is_triton else None])
+    goes_along_one = kernel.is_triton and word.startswith(("arg", "cum"))
+    given = "" if choices.flag(3) and not goes_along_one else f", axis={kernel.axis(x)}"
     if word in ("sum", "prod", "cumsum") and choices.flag(4):
         given += f", dtype={kernel.dtype()}"
     if word != "cumsum" and choices.flag(3):
@@ -353,17 +365,14 @@ def _combined(kernel: TileFunction) -> _Line:
     axis, dtype = kernel.axis(x), kernel.values[x].dtype
     is_scan = choices.flag()
     word = "associative_scan" if is_scan else "reduce"
-    keep = ", keep_dims=True" if kernel.is_triton else ", keepdims=True"
-    more = choices.of(("", ", reverse=True" if is_scan else keep))
+    more = choices.of(("", ", reverse=True" if is_scan else ", keepdims=True"))
     if choices.flag(3) and dtype.is_integer:
         one = kernel.some(lambda v: v.dtype is dtype)
         pair = _COMPOSED if is_scan else _GREATEST
-        text = f"iris.{word}(({x}, {one}), {axis}, {pair}{more})[{choices.below(2)}]"
-        return _assigned(text, text.replace("keep_dims", "keepdims"))
+        return _assigned(f"iris.{word}(({x}, {one}), {axis}, {pair}{more})[{choices.below(2)}]")
     some = (*_OF_NUMBERS, *(_OF_INTEGERS if dtype.is_integer else ()))
     function = choices.of((*some, *_IN_ORDER) if is_scan else some)
-    text = f"iris.{word}({x}, {axis}, lambda a, b: {function}{more})"
-    return _assigned(text, text.replace("keep_dims", "keepdims"))
+    return _assigned(f"iris.{word}({x}, {axis}, lambda a, b: {function}{more})")
 
 
 def _rearranged(kernel: TileFunction) -> _Line:
@@ -421,7 +430,7 @@ def _counted(kernel: TileFunction) -> _Line:
 def _loaded(kernel: TileFunction) -> _Line:
     """A gather with a mask; or a block of a matrix."""
     choices = kernel.choices
-    if choices.flag(3):
+    if choices.flag(3) and not kernel.is_triton:
         height, width = kernel.arrays["B"].shape
         row, column = (choices.of(("0", "n", "1", "-1", "2")) for _ in range(2))
         shape = choices.of(((4, 4), (2, 4), (4, 8), (2, 2)))
@@ -435,7 +444,51 @@ def _loaded(kernel: TileFunction) -> _Line:
     if choices.flag():
         return _assigned(f"iris.load({at})")
     mask = choices.of((kernel.condition(), kernel.truth(), "True", "False"))
-    return _assigned(f"iris.load({at}, mask={mask}, other={kernel.operand()})")
+    is_bare = kernel.is_triton and choices.flag(3)  # then 0 is what is not there
+    other = "" if is_bare else f", other={kernel.operand()}"
+    return _assigned(f"iris.load({at}, mask={mask}{other})")
+
+
+def _block(kernel: TileFunction) -> _Line:
+    """A block of an array, loaded, or stored and read: at a pointer that moves, or by a
+    descriptor, whose axes are all checked."""
+    choices = kernel.choices
+    name = choices.of(("B", "W", "A0"))
+    count = kernel.arrays[name].size
+    whole = kernel.arrays["B"].shape if name == "B" else choices.of(((count,), (count // 4, 4)))
+    strides = [prod(whole[axis + 1 :]) for axis in range(len(whole))]
+    shape: list[Any] = [choices.of((size, size - 1, "n")) for size in whole]
+    if len(whole) > 1 and choices.flag(3):  # its columns first
+        shape, strides = shape[::-1], strides[::-1]
+    if choices.flag(4):  # of many such arrays the first
+        shape, strides = [1, *shape], [count, *strides]
+    sizes = tuple([choices.of((4, 2, 8, 1)) for _ in shape])
+    offsets, by = (
+        f"[{', '.join([choices.of(('0', 'n', '1', '-1', '2', 'm')) for _ in shape])}]" for _ in "12"
+    )
+    base = f"{name}{choices.of(('', '', ' + n', ' + 1'))}"
+    array = f"{base}, [{', '.join(map(str, shape))}], {strides}"
+    checked = [axis for axis in range(len(shape)) if choices.below(4)]
+    padding = choices.of(("zero", "zero", "nan"))
+    of_nan = "iris.where({0} == {0}, {0}, 7)"
+    if choices.flag(3):
+        held = f'iris.make_tensor_descriptor({array}, {sizes}, "{padding}")'
+        load, store = f"{held}.load({offsets})", f"{held}.store({offsets}, %s)"
+    else:
+        order = [*range(len(shape))][::-1]
+        held = f"iris.make_block_ptr({array}, {offsets}, {sizes}, {order})"
+        if choices.flag():
+            held = f"iris.advance({held}, {by})"
+        load = f'iris.load({held}, boundary_check={checked}, padding_option="{padding}")'
+        store = f"iris.store({held}, %s, boundary_check={checked})"
+    if choices.flag(3):
+        store %= kernel.operand()
+        read = f"iris.load({name} + iris.arange(0, {min(count, 16) & -min(count, 16)}))"
+        return _Line(f"{store}\n{{0}} = {read}", f"[{store}, {read}][1]")
+    if padding == "nan":  # which no variable is to hold
+        meaning = f"(lambda v: {of_nan.format('v')})({load})"
+        return _Line(f"{{0}} = {load}\n{{0}} = {of_nan}", meaning)
+    return _assigned(load)
 
 
 def _stored_and_read(kernel: TileFunction) -> _Line:
@@ -550,8 +603,8 @@ _MAKERS: tuple[Callable[[TileFunction], _Line], ...] = (
     _rearranged,
     _rearranged,
 )
-# Those whose words Triton has, too.
-_OF_BOTH = (
+# Of words that Triton has.
+_OF_TRITON = (
     *[_binary] * 4,
     _converted,
     _chosen,
@@ -559,6 +612,12 @@ _OF_BOTH = (
     *[_combined] * 2,
     _rearranged,
     _branched,
+    *[_block] * 5,
+    _shaped,
+    _reduced,
+    _loaded,
+    _stored_and_read,
+    _repeated,
 )
 
 
