@@ -6,12 +6,14 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from collections.abc import Generator
 from functools import cache
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import HealthCheck, Phase, is_hypothesis_test, settings
+from hypothesis.statistics import collector
 
 from iris.runtime.devices import devices
 from support import ROOT, counts
@@ -41,6 +43,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--bless", action="store_true", help="write into files of IR what passes make of it"
     )
+    parser.addoption(
+        "--random",
+        action="store_true",
+        help="list the tests that draw random examples, with the processor time of each",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -59,6 +66,46 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Thousands of collected tests stay in memory, so none of them is ever garbage."""
     gc.freeze()
+
+
+def processor_seconds() -> float:
+    """What this process has taken, and those that it started and that have ended."""
+    return sum(os.times()[:4])
+
+
+_BEGAN = pytest.StashKey[float]()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    item.stash[_BEGAN] = processor_seconds()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
+    """Note the time of a test, setup included, and whether it draws random examples."""
+    runs: list[object] = []  # of Hypothesis within the test, which counts its own one elsewhere
+    try:
+        with collector.with_value(runs.append):  # type: ignore[arg-type]
+            return (yield)
+    finally:
+        seconds = processor_seconds() - item.stash[_BEGAN]
+        is_random = bool(runs) or is_hypothesis_test(getattr(item, "obj", None))
+        item.user_properties += ("seconds", seconds), ("random", is_random)
+
+
+def list_random(terminalreporter: pytest.TerminalReporter) -> None:
+    """Show the tests that draw random examples, the dearest first, and the sum of their times."""
+    reports = [*terminalreporter.getreports("passed"), *terminalreporter.getreports("failed")]
+    known = [(dict(r.user_properties), r.nodeid) for r in reports if r.when == "call"]
+    drawing = sorted([(test["seconds"], name) for test, name in known if test["random"]])
+    for seconds, name in reversed(drawing):
+        terminalreporter.write_line(f"{seconds:7.1f} s  {name}")
+    taken, total = sum(s for s, _ in drawing), sum(test["seconds"] for test, _ in known)
+    terminalreporter.write_line(
+        f"{len(drawing)} tests draw random examples: {taken:.0f} s of the {total:.0f} s of "
+        f"processor time that {len(known)} tests took"
+    )
 
 
 @cache
@@ -87,7 +134,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 item.add_marker(pytest.mark.skip(reason=why))
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    if config.getoption("--random"):
+        list_random(terminalreporter)
     if _WITHOUT_GPU:
         terminalreporter.write_line(f"needs an NVIDIA GPU, and was left out: {_WITHOUT_GPU}")
     skipped = len(terminalreporter.stats.get("skipped", ()))

@@ -11,9 +11,13 @@ import pytest
 import iris
 from iris.codegen.languages.msl import MSL
 from iris.codegen.source import Source
+from iris.compiler import graph_kernels
+from iris.compiler.compilation import optimize
 from iris.compiler.graph_kernels import GraphKernel
 from iris.errors import ProgramError
 from iris.ir.control import Func
+from iris.ir.core import Module
+from iris.passes import Pipeline
 from iris.runtime.device import Device, Program
 from iris.runtime.interpreters import MetalInterpreter
 
@@ -48,6 +52,26 @@ def test_layers_of_one_shape_are_compiled_once(compiled: list[str]) -> None:
     kernels = function.lower(x, weights).kernels
     assert len(kernels) == len(weights)
     assert len(compiled) < len(kernels) / 2
+
+
+def test_what_registers_a_kernel_needs_and_its_launch_take_one_lowering(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pipelines = []
+
+    def noted(module: Module, pipeline: Pipeline, **named: Any) -> Module:
+        pipelines.append(pipeline)
+        return optimize(module, pipeline, **named)
+
+    monkeypatch.setattr(graph_kernels, "optimize", noted)
+    x = np.ones((16, 16), np.float32)
+    function = iris.jit(lambda x: x @ x)
+    assert np.asarray(function(x, device="interp:metal"))[3, 4] == 16
+    assert len(pipelines) == 1
+    lowered = function.lower(x, device="interp:metal").kernels[0]
+    assert lowered.estimate.chips
+    assert lowered.msl
+    assert len(pipelines) == 2
 
 
 def test_kernels_with_other_numbers_are_others(compiled: list[str]) -> None:

@@ -504,7 +504,8 @@ def test_lowered_kernels_are_what_is_estimated() -> None:
     kernel, grid, arguments, named = LAUNCHES["softmax"]
     lowered = kernel.lower(*arguments, grid=grid, **named)
     sizes = Sizes((8, 1, 1), {"X": (8, 1024), "Out": (8, 1024), "N": 1024})
-    assert lowered.estimate == estimate(entry_of(lowered.stages[-1].module), sizes)
+    expected = estimate(entry_of(lowered.stages[-1].module), sizes)
+    assert lowered.estimate == expected
 
 
 def test_a_launch_of_no_programs_takes_no_time() -> None:

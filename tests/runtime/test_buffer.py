@@ -19,6 +19,8 @@ from iris.runtime.device import Device
 from iris.runtime.devices import select
 from on_metal import SHARING
 
+pytestmark = pytest.mark.usefixtures("nothing_old_to_collect")
+
 
 @pytest.fixture(params=["interp", "interp:metal", pytest.param(SHARING, marks=pytest.mark.metal)])
 def device(request: pytest.FixtureRequest) -> Device:

@@ -25,6 +25,8 @@ from iris.tools import doctor
 from on_metal import library
 from support import counts
 
+pytestmark = pytest.mark.usefixtures("nothing_old_to_collect")
+
 softmetal = pytest.mark.softmetal
 
 

@@ -13,6 +13,8 @@ from iris.runtime.devices import select
 from iris.runtime.memory import MOST_BLOCKS, Block, Memory, Pool
 from iris.runtime.metal import Metal
 
+pytestmark = pytest.mark.usefixtures("nothing_old_to_collect")
+
 
 def lent(pool: Pool, size: int) -> Memory:
     nothing: Any = None

@@ -18,7 +18,7 @@ from iris.runtime.metal import Metal
 from iris.runtime.objc import Integer, Object, ObjectiveCError, Pointer, Runtime, UInteger
 from on_metal import METAL, library
 
-pytestmark = pytest.mark.metal
+pytestmark = [pytest.mark.metal, pytest.mark.usefixtures("nothing_old_to_collect")]
 
 
 @pytest.fixture(scope="module")

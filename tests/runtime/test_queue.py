@@ -30,7 +30,7 @@ from iris.runtime.devices import select
 from iris.runtime.metal import Metal
 from on_metal import library
 
-pytestmark = pytest.mark.softmetal
+pytestmark = [pytest.mark.softmetal, pytest.mark.usefixtures("nothing_old_to_collect")]
 
 
 @iris.kernel

@@ -13,6 +13,8 @@ from iris.compiler import arguments
 from iris.compiler.kernel import MOST_SPECIALISATIONS
 from iris.runtime.recent import Recent
 
+pytestmark = pytest.mark.usefixtures("nothing_old_to_collect")
+
 
 def test_it_is_bounded() -> None:
     kept: Recent[int, str] = Recent(256)

@@ -34,7 +34,7 @@ from iris.softmetal import build
 from on_metal import library
 from support import ROOT, counts
 
-pytestmark = pytest.mark.softmetal
+pytestmark = [pytest.mark.softmetal, pytest.mark.usefixtures("nothing_old_to_collect")]
 
 
 @iris.kernel
@@ -54,15 +54,6 @@ def device() -> Metal:
     found = select("softmetal")
     assert isinstance(found, Metal)
     return found
-
-
-@pytest.fixture(autouse=True, scope="module")
-def nothing_old_to_collect() -> Iterator[None]:
-    """What the tests before these have left would make every collection slow."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 @pytest.fixture(autouse=True)

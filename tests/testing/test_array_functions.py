@@ -14,7 +14,7 @@ from iris.testing.choices import Choices
 from support import counts
 
 
-@settings(max_examples=counts(100, 10000))
+@settings(max_examples=counts(200, 10000))
 @given(array_functions.functions())
 def test_numpy_does_what_the_graph_does(function: array_functions.Function) -> None:
     function.check()

@@ -23,32 +23,32 @@ ORDERED = "allocate-threadgroup{budget=0},insert-barriers"
 FUSED = "fuse-register-loops,fold,canonicalize,cse,licm,dce"
 
 
-@settings(max_examples=30)
+@settings(max_examples=60)
 @given(programs.metal())
 def test_passes_preserve_programs(program: Program) -> None:
     all_preserve([*programs.GENERIC, FUSED], program)
 
 
-@settings(max_examples=30)
+@settings(max_examples=60)
 @given(programs.metal())
 def test_it_does_not_matter_which_simdgroup_goes_on(program: Program) -> None:
     interleaves(program)
 
 
-@settings(max_examples=30)
+@settings(max_examples=60)
 @given(programs.metal(divergent=False))
 def test_barriers_are_placed_where_programs_need_them(program: Program) -> None:
     orders("insert-barriers", program)
     orders(ORDERED, program)
 
 
-@settings(max_examples=30)
+@settings(max_examples=60)
 @given(programs.metal(divergent=False, ops=[For, While, If], max_ops=2))
 def test_barriers_are_placed_where_short_programs_need_them(program: Program) -> None:
     orders(ORDERED, program)
 
 
-@settings(max_examples=30)
+@settings(max_examples=60)
 @given(programs.metal(divergent=False, ops=[For, While, If], max_ops=2))
 def test_threads_are_made_to_agree(program: Program) -> None:
     orders("uniform-conditions,insert-barriers", program, hidden=True)

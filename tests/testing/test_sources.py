@@ -12,7 +12,7 @@ from iris.testing.choices import Choices
 from support import counts
 
 
-@settings(max_examples=counts(20, 2000))
+@settings(max_examples=counts(40, 2000))
 @given(sources.kernels())
 def test_a_loop_means_the_same_however_it_is_written(kernel: sources.Kernel) -> None:
     kernel.check()

@@ -24,6 +24,7 @@ from iris.compiler.trial import KernelTrial
 from iris.cost.sample import Sizes
 from iris.errors import ArgumentError
 from iris.frontend.tracing import error_here
+from iris.ir.control import Func
 from iris.ir.core import Level, Module, Value
 from iris.ir.math import element_type
 from iris.ir.text.parser import parse
@@ -67,6 +68,9 @@ class KernelCompilation(Compilation):
     def stages(self) -> list[Stage]:
         """The stages, made by running the pipeline again on the kernel's graph."""
         return self.kernel.fitting(Level.METAL, self._target, stages_of)
+
+    def _lower(self) -> Func:
+        return self.kernel.lowered(Level.METAL, self._target)
 
     def _alone(self, *arrays: Any, device: str | Device | None) -> list[Array]:
         """What the kernel writes, given what it reads."""

@@ -221,14 +221,23 @@ class Compilation(Shown):
     @cached_property
     def msl(self) -> str:
         """The Metal Shading Language."""
-        return text_of(entry_of(self.stages[-1].module))
+        return text_of(self._lowered)
+
+    @cached_property
+    def _lowered(self) -> Func:
+        """The last stage, without copies of the others unless these were made."""
+        made = self.__dict__.get("stages")
+        return self._lower() if made is None else entry_of(made[-1].module)
+
+    def _lower(self) -> Func:
+        return entry_of(run(self.traced, self.options.pipeline(Level.METAL, self._target)))
 
     @cached_property
     def estimate(self) -> Estimate:
         """What the kernel costs on each generation of GPUs, for what it was lowered for."""
         from iris.cost.estimate import estimate  # opened when first used
 
-        return estimate(entry_of(self.stages[-1].module), self._sizes, self._target)
+        return estimate(self._lowered, self._sizes, self._target)
 
     def _last(self, level: Level) -> str:
         return next(stage.text for stage in reversed(self.stages) if stage.level is level)

@@ -77,7 +77,7 @@ def test_random_programs_run_as_meant(simdgroups: int) -> None:
                 np.testing.assert_array_equal(one, want, err_msg=program.text)
 
 
-@settings(max_examples=30)
+@settings(max_examples=60)
 @given(exchanges.programs())
 def test_programs_of_exchanges_keep_their_order(program: Program) -> None:
     orders(PASSES, program)

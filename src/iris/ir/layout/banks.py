@@ -59,6 +59,8 @@ def _words_per_bank(addresses: NDArray[Any], width: int, target: Target) -> NDAr
     """How many distinct words an access touches in each bank."""
     if width < 1 or addresses.dtype.kind not in "iu" or (addresses.size and addresses.min() < 0):
         raise LayoutError("an access needs a width of at least a byte and addresses of at least 0")
-    touched = addresses.reshape(-1, 1).astype(np.int64) + np.arange(width)
+    # One byte of each word, also if the first or the last one is touched in part.
+    within = [*range(0, width, target.bank_bytes), width - 1]
+    touched = addresses.reshape(-1, 1).astype(np.int64) + np.array(within)
     words = np.unique(touched // target.bank_bytes)
     return np.bincount(words % target.banks, minlength=target.banks)
