@@ -327,7 +327,6 @@ def barrier() -> None:
 
 def warp_barrier(mask: Any = None) -> None:
     _all_lanes(mask)
-    together.check_all_there("__syncwarp")
     current().insert(metal.Barrier(Scope.SIMDGROUP))
 
 
@@ -379,7 +378,8 @@ def any_lane(mask: Traced | None, condition: Traced) -> Traced:
 
 
 def every_lane(mask: Traced | None, condition: Traced) -> Traced:
-    return cast(ballot(mask, condition) == u32.high, i32)
+    _all_lanes(mask)
+    return cast(together.simd_all(_truth(condition)), i32)
 
 
 def _truth(x: Traced) -> Traced:
