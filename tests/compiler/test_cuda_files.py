@@ -251,6 +251,48 @@ def _structs() -> list[Case]:
     ]
 
 
+def _published() -> list[Case]:
+    x, t = ints(64), np.arange(64)
+    tiles = x.reshape(-1, 4).astype(np.int64)
+    low = ((tiles < 0) << np.arange(4)).sum(1, keepdims=True)
+    rotated = np.roll(tiles, -1, 1) + 1000 * tiles.max(1, keepdims=True) + 100 * low + (low > 0)
+    rotated += np.arange(16)[:, None]
+    words = rng.integers(0, 2**32, 112, np.uint32) | np.uint32(0xF0F00F0F)
+    lowest = np.append(np.bitwise_and.reduce(words.reshape(-1, 16), 1), np.uint32(0))
+    squares = (x.reshape(2, 32).sum(1) ** 2).astype(np.int32)
+    f, counts = np.abs(floats(100)), np.array([-1, 0, 0], np.int32)
+    v = np.clip(floats(64), -1.4, 1.4)
+    d, turned = v.astype(np.float64), (v + np.float32(100)).astype(np.float64)
+    shifted = [int(i) << 30 for i in t]
+    clz = [64 - n.bit_length() for n in shifted]
+    ffs = [(n & -n).bit_length() for n in shifted]
+    functions = [
+        np.arctan2(d, 0.5) + np.hypot(d, 3),
+        np.fmod(v * np.float32(37), np.float32(0.75)),
+        np.tan(d) + np.arcsin(d / 4) + np.log1p(d * d) + np.cbrt(d),
+        np.cos(np.pi * turned),
+        np.minimum(t, 7) + clz + ffs,
+        np.rint(d) + (t - 3) // 2 + np.abs(t - 9),
+    ]
+    given = (f, np.zeros(1, np.float32), counts, 100)
+    return [
+        Case("published", "rotated<int, 4>", (1, 64), (x, 0 * x), 1, rotated.reshape(-1)),
+        Case("published", "bits", (1, 112), (words, np.zeros(8, np.uint32)), 1, lowest, True),
+        Case("published", "sums", (1, 64, 256), (x, np.zeros(2, np.int32)), 1, squares),
+        Case("published", "extremes", (2, 64), given, 1, f.max(keepdims=True)),
+        Case("published", "extremes", (2, 64), given, 2, np.array([0, 100 % 41, 4], np.int32)),
+        Case(
+            "published",
+            "functions",
+            (1, 64),
+            (v, np.zeros(6 * 64, np.float32), 64),
+            1,
+            np.concatenate(functions).astype(np.float32),
+            True,
+        ),
+    ]
+
+
 CASES = [
     *_elementwise(),
     *_transpose(),
@@ -260,6 +302,7 @@ CASES = [
     *_rows(),
     *_language(),
     *_structs(),
+    *_published(),
 ]
 
 
@@ -455,15 +498,10 @@ __global__ void k(float *x) {
 }
 """,
     "volatile": """\
-__global__ void k(volatile int *x) {
-                  ^ a parameter of type volatile int * is not translated
-}
-""",
-    "volatile pointer": """\
-__global__ void k(float *x) {
-    __shared__ float s[32];
-    volatile float *v = s;
-    ^ volatile float * is not translated
+__global__ void k(int *x) {
+    volatile int last = 0;
+    ^ volatile int is not translated
+    x[0] = last;
 }
 """,
     "static": """\
@@ -478,6 +516,15 @@ __global__ void k(int *x) { x[0] = next(); }
 __global__ void k(int *x, int *y) {
     x = y;
     ^ a pointer that changes stays in one array, and is a variable
+}
+""",
+    "set twice": """\
+__global__ void k(int *x, int n) {
+    int *z;
+    ^ a pointer that is set twice points somewhere from the start
+    if (n > 0) z = x;
+    else z = x + 1;
+    *z = 1;
 }
 """,
     "parameter": """\
@@ -501,6 +548,25 @@ def test_what_is_not_translated_is_told_at_its_line(wrong: str, tmp_path: Path) 
     assert spot is not None
     assert (spot.line, spot.column) == (at, column)
     assert str(iris.cuda.check(file)).startswith(f"wrong.cu: k: {message}")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("int *z = n > 0 ? x : y; *z = 1;", "a pointer leads into one array, whatever the"),
+        ("atomicAdd((unsigned long long *)y, 1ull);", "an array of i32 has no atomics of ulong"),
+        ("atomicAdd(w, 1ull);", "atomics are of 32 bits, not of u64"),
+        ("x[0] = *(volatile float *)y;", "what is volatile are scalars, of the array's own type"),
+    ],
+)
+def test_what_a_trace_refuses_is_told_at_its_line(line: str, message: str, tmp_path: Path) -> None:
+    file = tmp_path / "wrong.cu"
+    head = "__global__ void k(int *x, int *y, unsigned long long *w, int n) {"
+    file.write_text(f"{head}\n    {line}\n}}\n")
+    (told,) = iris.cuda.check(file)
+    assert told.why is not None
+    assert message in told.why
+    assert f"{file}:2" in told.why
 
 
 def test_accesses_out_of_bounds_and_masks_of_some_lanes_are_told_at_their_lines(

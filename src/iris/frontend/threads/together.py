@@ -108,38 +108,44 @@ def _check_number(use: str, what: str, number: object, least: int) -> None:
         )
 
 
-def _reduced(x: Traced, combine: Callable[[Traced, Traced], Traced]) -> Traced:
-    mask = 1
-    while mask < SIMDGROUP_WIDTH:
-        x = combine(x, _shuffled_xor(x, mask))
+def reduced(
+    x: Operand,
+    combine: Callable[[Traced, Traced], Traced],
+    neutral: float,
+    width: int = SIMDGROUP_WIDTH,
+) -> Traced:
+    """What lanes in a row make of their values together, the same for all of these."""
+    total, mask = _existing(x, neutral), 1
+    while mask < width:
+        total = combine(total, _shuffled_xor(total, mask))
         mask *= 2
-    return x
+    return total
 
 
 @word
 def simd_sum(x: Operand) -> Traced:
     """The sum of the lanes' values, the same for all of the simdgroup."""
-    return _reduced(_existing(x, 0), lambda a, b: a + b)
+    return reduced(x, lambda a, b: a + b, 0)
 
 
 @word
 def simd_product(x: Operand) -> Traced:
     """The product of the lanes' values."""
-    return _reduced(_existing(x, 1), lambda a, b: a * b)
+    return reduced(x, lambda a, b: a * b, 1)
 
 
 @word
 def simd_max(x: Operand) -> Traced:
     """The greatest of the lanes' values."""
     value = as_traced(x)
-    return _reduced(_existing(value, identity(ReduceKind.MAXIMUM, value.dtype)), maximum)
+    return reduced(value, maximum, identity(ReduceKind.MAXIMUM, value.dtype))
 
 
 @word
 def simd_min(x: Operand) -> Traced:
     """The least of the lanes' values."""
     value = as_traced(x)
-    return _reduced(_existing(value, identity(ReduceKind.MINIMUM, value.dtype)), minimum)
+    return reduced(value, minimum, identity(ReduceKind.MINIMUM, value.dtype))
 
 
 @word
@@ -163,7 +169,7 @@ def simd_prefix_exclusive_sum(x: Operand) -> Traced:
 def simd_ballot(condition: Operand) -> Traced:
     """A `uint` with a bit for each lane: set where the condition holds."""
     bit = emit(math.Shl(cast(1, u32).value, cast(lane_id(), u32).value))
-    return _reduced(_existing(where(condition, bit, 0), 0), lambda a, b: a | b)
+    return reduced(where(condition, bit, 0), lambda a, b: a | b, 0)
 
 
 @word
