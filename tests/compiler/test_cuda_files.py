@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,9 +16,10 @@ import pytest
 import iris
 from iris.compiler.cuda_file import CudaFile
 from iris.errors import ArgumentError, FileError, LanguageError, ProgramError, RaceError
+from iris.frontend.cuda import words
 from iris.frontend.cuda.clang import CLANG
 from on_metal import SHARING
-from support import ROOT, counts
+from support import ROOT
 
 pytestmark = pytest.mark.skipif(shutil.which(CLANG) is None, reason=f"{CLANG} is not installed")
 
@@ -402,33 +404,51 @@ def test_doubles_that_are_floats() -> None:
         np.testing.assert_array_equal(out, np.where(x > 0.5, 1 / x, below).astype(np.float32))
 
 
-_BARRIER = re.compile(r"__syncthreads\(\);|block\.sync\(\);|cg::sync\(block\);")
-BARRIERS = [
-    (path, found.span())
-    for path in sorted(FOLDER.glob("*.cu"))
-    for found in _BARRIER.finditer(path.read_text())
-]
-# Each thread reads only what it wrote last itself.
-REDUNDANT = {("scan.cu", 43)}
+# By file and line: threads read only what they wrote last themselves, or what nobody then writes.
+REDUNDANT = {("scan.cu", 43), ("published.cu", 20), ("published.cu", 43)}
 
 
-@pytest.mark.parametrize("number", range(0, len(BARRIERS), counts(4, 1)))
-def test_a_barrier_that_is_missing_is_reported(number: int, tmp_path: Path) -> None:
-    path, (start, end) = BARRIERS[number]
-    text = path.read_text()
-    without = tmp_path / path.name
-    without.write_text(f"{text[:start]};{text[end:]}")
-    file, races = iris.cuda.load(without), []
+def _lines_of_barriers(case: Case, monkeypatch: pytest.MonkeyPatch, left_out: int) -> set[int]:
+    """Run a case without the barrier at a line; give the lines of all that its kernel has."""
+    lines = set()
+
+    def maybe(barrier: Callable[..., None]) -> Callable[..., None]:
+        def meet(*arguments: Any) -> None:
+            line = next(one.lineno for one in inspect.stack(0) if one.filename.endswith(".cu"))
+            lines.add(line)
+            if line != left_out:
+                barrier(*arguments)
+
+        return meet
+
+    with monkeypatch.context() as patch:
+        for word in ("barrier", "warp_barrier"):
+            patch.setattr(words, word, maybe(getattr(words, word)))
+        file = loaded(case.file)
+        file._kernels.pop(case.kernel, None)  # to be traced anew
+        try:
+            case.run(file, "interp:metal")
+        finally:
+            file._kernels.pop(case.kernel)
+    return lines
+
+
+def test_each_barrier_that_is_missing_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With both lines, unless it is redundant."""
+    missing: dict[tuple[str, int], list[RaceError]] = {}
     for case in CASES:
-        if case.file == path.stem and not races:
-            try:
-                case.run(file, "interp:metal")
-            except RaceError as error:
-                races.append(error)
-    if (path.name, text.count("\n", 0, start) + 1) in REDUNDANT:
-        assert not races
-    else:
-        assert [file for file, _ in races[0].locations] == [str(without)] * 2
+        for line in sorted(_lines_of_barriers(case, monkeypatch, 0)):
+            races = missing.setdefault((f"{case.file}.cu", line), [])
+            if not races:
+                try:
+                    _lines_of_barriers(case, monkeypatch, line)
+                except RaceError as error:
+                    races.append(error)
+    assert len(missing) == 37
+    assert {place for place, races in missing.items() if not races} == REDUNDANT
+    for (file, _), races in missing.items():
+        for race in races:
+            assert [name for name, _ in race.locations] == [str(FOLDER / file)] * 2
 
 
 # What is wrong, and where: `^` is below the place.

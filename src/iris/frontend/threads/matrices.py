@@ -14,6 +14,17 @@ from iris.ir import metal
 from iris.ir.layout.linear import APPLE_FRAGMENT
 from iris.ir.metal import FRAGMENT_LANES, SIMDGROUP_WIDTH
 
+# For each bit of a lane's number, how many rows and columns further on its elements are.
+_STEPS = list(
+    zip(
+        *[
+            APPLE_FRAGMENT.apply(register=0, lane=1 << bit, simdgroup=0)
+            for bit in range(SIMDGROUP_WIDTH.bit_length() - 1)
+        ],
+        strict=True,
+    )
+)
+
 
 @word
 def simdgroup_matrix(value: Operand = 0, dtype: object = "float") -> Traced:
@@ -68,10 +79,15 @@ def _first(memory: Elements, stride: Operand) -> Traced:
     """The number of the first element that a lane holds."""
     if memory.type.width > 1:
         raise error_here(DTypeError, f"matrices are of scalars, not of {memory.type.name}")
-    lane = lane_id()
-    row, column = lane * 0, lane * 0
-    for bit in range(SIMDGROUP_WIDTH.bit_length() - 1):
-        rows, columns = APPLE_FRAGMENT.apply(register=0, lane=1 << bit, simdgroup=0)
-        is_set = lane >> bit & 1
-        row, column = row + is_set * rows, column + is_set * columns
+    row, column = [_coordinate(axis) for axis in range(2)]
     return row * as_index(stride) + column
+
+
+def _coordinate(axis: int) -> Traced:
+    """The row or the column of the first element that a lane holds: bits of its number."""
+    lane = lane_id()
+    place = lane * 0
+    for bit, step in enumerate(_STEPS[axis]):
+        if step:
+            place = place + (lane >> bit & 1) * step
+    return place
