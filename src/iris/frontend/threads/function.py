@@ -60,7 +60,7 @@ class ThreadFunction(TileFunction):
         with trace_into(func.body, self.vocabulary, Level.METAL) as tracer:
             tracer.threads = threads
             tracer.counts = dict(zip(threads.edges, given, strict=True))
-            tracer.exists = _existing()
+            tracer.exists = _threads_that_exist()
             self.trace_body(tracer, arguments, own)
             tracer.builder.insert(Return([], location=self.location))
         check_scopes(func.body, set())
@@ -79,7 +79,7 @@ class ThreadFunction(TileFunction):
         return Elements(value, name, said.type, is_const=said.is_const)
 
 
-def _existing() -> Traced | None:
+def _threads_that_exist() -> Traced | None:
     """Whether a thread is one of the grid: the last threadgroup may reach beyond it, and the last
     simdgroup beyond the threadgroup. None where all are."""
     tracer = current()
