@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,9 +16,10 @@ import pytest
 import iris
 from iris.compiler.cuda_file import CudaFile
 from iris.errors import ArgumentError, FileError, LanguageError, ProgramError, RaceError
+from iris.frontend.cuda import words
 from iris.frontend.cuda.clang import CLANG
 from on_metal import SHARING
-from support import ROOT, counts
+from support import ROOT
 
 pytestmark = pytest.mark.skipif(shutil.which(CLANG) is None, reason=f"{CLANG} is not installed")
 
@@ -251,6 +253,48 @@ def _structs() -> list[Case]:
     ]
 
 
+def _published() -> list[Case]:
+    x, t = ints(64), np.arange(64)
+    tiles = x.reshape(-1, 4).astype(np.int64)
+    low = ((tiles < 0) << np.arange(4)).sum(1, keepdims=True)
+    rotated = np.roll(tiles, -1, 1) + 1000 * tiles.max(1, keepdims=True) + 100 * low + (low > 0)
+    rotated += np.arange(16)[:, None]
+    words = rng.integers(0, 2**32, 112, np.uint32) | np.uint32(0xF0F00F0F)
+    lowest = np.append(np.bitwise_and.reduce(words.reshape(-1, 16), 1), np.uint32(0))
+    squares = (x.reshape(2, 32).sum(1) ** 2).astype(np.int32)
+    f, counts = np.abs(floats(100)), np.array([-1, 0, 0], np.int32)
+    v = np.clip(floats(64), -1.4, 1.4)
+    d, turned = v.astype(np.float64), (v + np.float32(100)).astype(np.float64)
+    shifted = [int(i) << 30 for i in t]
+    clz = [64 - n.bit_length() for n in shifted]
+    ffs = [(n & -n).bit_length() for n in shifted]
+    functions = [
+        np.arctan2(d, 0.5) + np.hypot(d, 3),
+        np.fmod(v * np.float32(37), np.float32(0.75)),
+        np.tan(d) + np.arcsin(d / 4) + np.log1p(d * d) + np.cbrt(d),
+        np.cos(np.pi * turned),
+        np.minimum(t, 7) + clz + ffs,
+        np.rint(d) + (t - 3) // 2 + np.abs(t - 9),
+    ]
+    given = (f, np.zeros(1, np.float32), counts, 100)
+    return [
+        Case("published", "rotated<int, 4>", (1, 64), (x, 0 * x), 1, rotated.reshape(-1)),
+        Case("published", "bits", (1, 112), (words, np.zeros(8, np.uint32)), 1, lowest, True),
+        Case("published", "sums", (1, 64, 256), (x, np.zeros(2, np.int32)), 1, squares),
+        Case("published", "extremes", (2, 64), given, 1, f.max(keepdims=True)),
+        Case("published", "extremes", (2, 64), given, 2, np.array([0, 100 % 41, 4], np.int32)),
+        Case(
+            "published",
+            "functions",
+            (1, 64),
+            (v, np.zeros(6 * 64, np.float32), 64),
+            1,
+            np.concatenate(functions).astype(np.float32),
+            True,
+        ),
+    ]
+
+
 CASES = [
     *_elementwise(),
     *_transpose(),
@@ -260,6 +304,7 @@ CASES = [
     *_rows(),
     *_language(),
     *_structs(),
+    *_published(),
 ]
 
 
@@ -359,33 +404,51 @@ def test_doubles_that_are_floats() -> None:
         np.testing.assert_array_equal(out, np.where(x > 0.5, 1 / x, below).astype(np.float32))
 
 
-_BARRIER = re.compile(r"__syncthreads\(\);|block\.sync\(\);|cg::sync\(block\);")
-BARRIERS = [
-    (path, found.span())
-    for path in sorted(FOLDER.glob("*.cu"))
-    for found in _BARRIER.finditer(path.read_text())
-]
-# Each thread reads only what it wrote last itself.
-REDUNDANT = {("scan.cu", 43)}
+# By file and line: threads read only what they wrote last themselves, or what nobody then writes.
+REDUNDANT = {("scan.cu", 43), ("published.cu", 20), ("published.cu", 43)}
 
 
-@pytest.mark.parametrize("number", range(0, len(BARRIERS), counts(4, 1)))
-def test_a_barrier_that_is_missing_is_reported(number: int, tmp_path: Path) -> None:
-    path, (start, end) = BARRIERS[number]
-    text = path.read_text()
-    without = tmp_path / path.name
-    without.write_text(f"{text[:start]};{text[end:]}")
-    file, races = iris.cuda.load(without), []
+def _lines_of_barriers(case: Case, monkeypatch: pytest.MonkeyPatch, left_out: int) -> set[int]:
+    """Run a case without the barrier at a line; give the lines of all that its kernel has."""
+    lines = set()
+
+    def maybe(barrier: Callable[..., None]) -> Callable[..., None]:
+        def meet(*arguments: Any) -> None:
+            line = next(one.lineno for one in inspect.stack(0) if one.filename.endswith(".cu"))
+            lines.add(line)
+            if line != left_out:
+                barrier(*arguments)
+
+        return meet
+
+    with monkeypatch.context() as patch:
+        for word in ("barrier", "warp_barrier"):
+            patch.setattr(words, word, maybe(getattr(words, word)))
+        file = loaded(case.file)
+        file._kernels.pop(case.kernel, None)  # to be traced anew
+        try:
+            case.run(file, "interp:metal")
+        finally:
+            file._kernels.pop(case.kernel)
+    return lines
+
+
+def test_each_barrier_that_is_missing_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With both lines, unless it is redundant."""
+    missing: dict[tuple[str, int], list[RaceError]] = {}
     for case in CASES:
-        if case.file == path.stem and not races:
-            try:
-                case.run(file, "interp:metal")
-            except RaceError as error:
-                races.append(error)
-    if (path.name, text.count("\n", 0, start) + 1) in REDUNDANT:
-        assert not races
-    else:
-        assert [file for file, _ in races[0].locations] == [str(without)] * 2
+        for line in sorted(_lines_of_barriers(case, monkeypatch, 0)):
+            races = missing.setdefault((f"{case.file}.cu", line), [])
+            if not races:
+                try:
+                    _lines_of_barriers(case, monkeypatch, line)
+                except RaceError as error:
+                    races.append(error)
+    assert len(missing) == 37
+    assert {place for place, races in missing.items() if not races} == REDUNDANT
+    for (file, _), races in missing.items():
+        for race in races:
+            assert [name for name, _ in race.locations] == [str(FOLDER / file)] * 2
 
 
 # What is wrong, and where: `^` is below the place.
@@ -455,15 +518,10 @@ __global__ void k(float *x) {
 }
 """,
     "volatile": """\
-__global__ void k(volatile int *x) {
-                  ^ a parameter of type volatile int * is not translated
-}
-""",
-    "volatile pointer": """\
-__global__ void k(float *x) {
-    __shared__ float s[32];
-    volatile float *v = s;
-    ^ volatile float * is not translated
+__global__ void k(int *x) {
+    volatile int last = 0;
+    ^ volatile int is not translated
+    x[0] = last;
 }
 """,
     "static": """\
@@ -478,6 +536,15 @@ __global__ void k(int *x) { x[0] = next(); }
 __global__ void k(int *x, int *y) {
     x = y;
     ^ a pointer that changes stays in one array, and is a variable
+}
+""",
+    "set twice": """\
+__global__ void k(int *x, int n) {
+    int *z;
+    ^ a pointer that is set twice points somewhere from the start
+    if (n > 0) z = x;
+    else z = x + 1;
+    *z = 1;
 }
 """,
     "parameter": """\
@@ -501,6 +568,25 @@ def test_what_is_not_translated_is_told_at_its_line(wrong: str, tmp_path: Path) 
     assert spot is not None
     assert (spot.line, spot.column) == (at, column)
     assert str(iris.cuda.check(file)).startswith(f"wrong.cu: k: {message}")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("int *z = n > 0 ? x : y; *z = 1;", "a pointer leads into one array, whatever the"),
+        ("atomicAdd((unsigned long long *)y, 1ull);", "an array of i32 has no atomics of ulong"),
+        ("atomicAdd(w, 1ull);", "atomics are of 32 bits, not of u64"),
+        ("x[0] = *(volatile float *)y;", "what is volatile are scalars, of the array's own type"),
+    ],
+)
+def test_what_a_trace_refuses_is_told_at_its_line(line: str, message: str, tmp_path: Path) -> None:
+    file = tmp_path / "wrong.cu"
+    head = "__global__ void k(int *x, int *y, unsigned long long *w, int n) {"
+    file.write_text(f"{head}\n    {line}\n}}\n")
+    (told,) = iris.cuda.check(file)
+    assert told.why is not None
+    assert message in told.why
+    assert f"{file}:2" in told.why
 
 
 def test_accesses_out_of_bounds_and_masks_of_some_lanes_are_told_at_their_lines(

@@ -85,7 +85,7 @@ TYPES = [
     (
         "simdgroup_matrix<int, 8, 8> m;",
         "simdgroup_matrix",
-        "simdgroup_matrix<half, 8, 8> m;",
+        "simdgroup_matrix<half, 8, 8> m = make_filled_simdgroup_matrix<half, 8>(0);",
     ),
     (
         "float4 v = float4(1, 2); F[0] = v.x;",

@@ -10,7 +10,7 @@ import numpy as np
 
 from iris.compiler.compilation import Compilation
 from iris.compiler.thread_kernel import ThreadKernel
-from iris.errors import ArgumentError, FileError, LanguageError, UserError
+from iris.errors import ArgumentError, FileError, IrisError, LanguageError
 from iris.frontend.cuda.unit import TranslatedKernel, Unit
 from iris.frontend.specs import ArraySpec, ScalarSpec, Threads
 from iris.frontend.tracing import error_here
@@ -210,7 +210,7 @@ def _checked(file: Path, root: Path) -> Iterator[Checked]:
     for name in unit.kernels:
         try:
             CudaKernel(name, unit.kernel(name), {}).try_out()
-        except UserError as error:
+        except IrisError as error:
             yield Checked(shown, name, str(error))
         else:
             yield Checked(shown, name, None)

@@ -94,7 +94,9 @@ class ThreadKernel(Kernel):
     ) -> tuple[Options, Call, Grid]:
         rest = {**named}
         threads, size = rest.pop("threads", None), rest.pop("threadgroup", None)
-        fast_math = split_options({"fast_math": rest.pop("fast_math", False)}).fast_math
+        fast_math = rest.pop("fast_math", False)
+        if fast_math is not False:
+            fast_math = split_options({"fast_math": fast_math}).fast_math
         given = call(self.function, arguments, rest)
         self._check_declared(given)
         if threads is not None and grid is not None:
@@ -103,7 +105,7 @@ class ThreadKernel(Kernel):
             known, sizes = self._by_threadgroups(grid, size, given)
         else:
             known, sizes = self._by_threads(threads, size, given)
-        return ThreadOptions(fast_math=fast_math, threads=known), given, _counted(known, sizes)
+        return _options(known, fast_math), given, _counted(known, sizes)
 
     def asked_but_grid(
         self, arguments: tuple[Any, ...], named: dict[str, Any]
@@ -168,6 +170,11 @@ class ThreadKernel(Kernel):
             counts[axis] = named.pop(name)
         named |= {"threads": tuple(counts), "threadgroup": known.size}
         self._launch(None, **named, fast_math=options.fast_math)
+
+
+@functools.lru_cache(maxsize=1024)  # each launch asks for them
+def _options(threads: Threads, fast_math: bool) -> ThreadOptions:
+    return ThreadOptions(fast_math=fast_math, threads=threads)
 
 
 def _counted(threads: Threads, grid: Grid) -> Grid:

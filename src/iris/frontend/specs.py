@@ -81,11 +81,6 @@ class Threads:
         return 1 << (-(-prod(self.size) // 32) - 1).bit_length()
 
     @property
-    def are_all(self) -> bool:
-        """Whether the threads of each simdgroup are all in the grid."""
-        return not self.edges and prod(self.size) == 32 * self.simdgroups
-
-    @property
     def counts(self) -> tuple[str, ...]:
         """The names of the arguments that say how many threads there are."""
         return tuple([f"threads_{'xyz'[axis]}" for axis in self.edges])

@@ -103,6 +103,7 @@ class Tracer:
         self.level = level  # what the function says: what a program does, or what a thread does
         self.threads: Threads | None = None  # of a kernel by thread
         self.counts: dict[int, Value] = {}  # of threads, along the axes where they are an argument
+        self.exists: Any = None  # whether a thread is one of these, where some may not be
         self.active: list[object] = []  # the kernels being traced, each called by the one before
         self.entry: CodeType | None = None  # what called the function that is traced
         self.package = ""  # of which that is

@@ -4,11 +4,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from iris.compiler.thread_kernel import kernel
+from iris.frontend.elementary import acos, asin, atan, atan2, cosh, isinf, isnan, sinh, trunc
 from iris.frontend.language import (
     abs,
     bitcast,
     cdiv,
     ceil,
+    clamp,
     cos,
     exp,
     exp2,
@@ -25,7 +27,6 @@ from iris.frontend.language import (
 from iris.frontend.language import maximum as max
 from iris.frontend.language import minimum as min
 from iris.frontend.language import tile_range as range
-from iris.frontend.language import where as select
 from iris.frontend.threads.matrices import (
     simdgroup_load,
     simdgroup_matrix,
@@ -85,13 +86,18 @@ from iris.frontend.threads.together import (
     simd_sum,
 )
 from iris.frontend.threads.types import TYPES
+from iris.frontend.threads.vectors import cross, dot, length, mix, normalize, select
 
 if TYPE_CHECKING:
     from iris.compiler.metal_library import library
 
 __all__ = [
     "abs",
+    "acos",
     "array",
+    "asin",
+    "atan",
+    "atan2",
     "atomic_add",
     "atomic_and",
     "atomic_exchange",
@@ -104,7 +110,11 @@ __all__ = [
     "bitcast",
     "cdiv",
     "ceil",
+    "clamp",
     "cos",
+    "cosh",
+    "cross",
+    "dot",
     "exp",
     "exp2",
     "floor",
@@ -112,13 +122,18 @@ __all__ = [
     "grid_size_x",
     "grid_size_y",
     "grid_size_z",
+    "isinf",
+    "isnan",
     "kernel",
     "lane_id",
+    "length",
     "library",
     "log",
     "log2",
     "max",
     "min",
+    "mix",
+    "normalize",
     "num_threadgroups_x",
     "num_threadgroups_y",
     "num_threadgroups_z",
@@ -147,6 +162,7 @@ __all__ = [
     "simdgroup_multiply_accumulate",
     "simdgroup_store",
     "sin",
+    "sinh",
     "sqrt",
     "tanh",
     "thread_id_x",
@@ -162,6 +178,7 @@ __all__ = [
     "threadgroup_size_x",
     "threadgroup_size_y",
     "threadgroup_size_z",
+    "trunc",
 ]
 
 

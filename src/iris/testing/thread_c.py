@@ -1,6 +1,6 @@
 """Kernels by thread as CUDA C: the same statements, in another language's words.
 
-    file.write_text(HELPERS + as_c(kernel.text, "drawn", "int4", kernel.threads, 128))
+    file.write_text(HELPERS + as_c(kernel.text, "drawn", "int4", kernel.threads, 128, leaves=True))
 
 What Python and C say otherwise stands in a few device functions, so that translating the text
 leads through templates, references, and loops of shuffles as published kernels have them.
@@ -85,11 +85,12 @@ _START = """\
     int t = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z), lane = t & 31;
     int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;
     int z = blockIdx.z * blockDim.z + threadIdx.z, g = blockIdx.x + blockIdx.y * gridDim.x;
-    if (x >= W || y >= H || z >= D) return;
-    int at = x + W * (y + H * z), a = 0, b = 0, c = 0;
+    int at = x + W * (y + H * z), a = 0, b = 0, c = 0, o = 0;
     float f = 0, h = 0;
     int p[4] = {{0}};
 """
+
+_LEAVE = "    if (x >= W || y >= H || z >= D) return;\n"
 
 _OPERATORS = {
     ast.Add: "+",
@@ -118,7 +119,7 @@ _WORDS: dict[str, str] = {
     "float": "(float)({})",
     "min": "min({}, {})",
     "max": "max({}, {})",
-    "select": "({} ? {} : {})",
+    "select": "({2} ? {1} : {0})",
     "barrier": "__syncthreads()",
     "int3": "make_int3({}, {}, {})",
     "float2": "make_float2({}, {})",
@@ -140,9 +141,11 @@ _WORDS: dict[str, str] = {
 }
 
 
-def as_c(text: str, name: str, vector: str, threads: Sequence[int], size: int) -> str:
+def as_c(
+    text: str, name: str, vector: str, threads: Sequence[int], size: int, *, leaves: bool
+) -> str:
     """A kernel of this name, with an array of vectors; `threads` is the size of the grid, `size`
-    that of a threadgroup."""
+    that of a threadgroup; `leaves`: threads beyond the grid return."""
     kernel = ast.parse(text).body[-1]
     assert isinstance(kernel, ast.FunctionDef)
     # A vector of three takes the place of three in C.
@@ -151,7 +154,7 @@ def as_c(text: str, name: str, vector: str, threads: Sequence[int], size: int) -
     head = f"__global__ void {name}({', '.join(arrays)}, int n) {{"
     rest = [one for one in kernel.body if not _is_of_the_start(one)]
     shared = f"__shared__ int s[{size}]; __shared__ int2 w[4][{size // 4}];"
-    start = _START.format(*threads)
+    start = _START.format(*threads) + _LEAVE * leaves
     return "\n".join([head, start, f"    {shared}", *_block(rest, 1), "}", ""])
 
 

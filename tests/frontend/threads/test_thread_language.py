@@ -23,6 +23,7 @@ from iris.errors import (
 )
 
 LANES = np.arange(32)
+DEVICES = ["interp", pytest.param("softmetal", marks=pytest.mark.softmetal)]
 
 
 @pytest.mark.parametrize(
@@ -62,7 +63,7 @@ def test_vectors_are_made_and_taken_apart() -> None:
         Y[i * 4] = w.x + w.y + w[2] + w.a
         Y[i * 4 + 1] = v[i % 4]
         Y[i * 4 + 2] = (-v).rg.y
-        Y[i * 4 + 3] = metal.select(v > 1, v, 0).x
+        Y[i * 4 + 3] = metal.select(0, v, v > 1).x
 
     y = np.zeros((32, 4), np.int32)
     apart(y, threads=32)
@@ -70,6 +71,36 @@ def test_vectors_are_made_and_taken_apart() -> None:
     assert (y[:, 1] == np.choose(LANES % 4, [LANES, 1, 2, 2])).all()
     assert (y[:, 2] == -1).all()
     assert (y[:, 3] == np.where(LANES > 1, LANES, 0)).all()
+
+
+def test_words_of_vectors_are_those_of_metal() -> None:
+    @metal.kernel
+    def geometry(A: "device const float3*", B: "device float*"):
+        i = metal.thread_id_x()
+        a, b = A[i], A[i + 1]
+        c = metal.cross(a, b)
+        B[i * 8], B[i * 8 + 1], B[i * 8 + 2] = c.x, c.y, c.z
+        B[i * 8 + 3] = metal.dot(a, b)
+        B[i * 8 + 4] = metal.length(a)
+        B[i * 8 + 5] = metal.normalize(a).y
+        B[i * 8 + 6] = metal.mix(a, b, 0.25).z
+        B[i * 8 + 7] = metal.clamp(metal.trunc(a.x * 3), -1, 1)
+
+    vectors = np.random.default_rng(0).standard_normal((33, 4), np.float32)
+    found = np.zeros((32, 8), np.float32)
+    geometry(vectors, found, threads=32)
+    a, b = vectors[:-1, :3], vectors[1:, :3]
+    norm = np.linalg.norm(a, axis=1)
+    parts = [np.cross(a, b), (a * b).sum(1), norm, a[:, 1] / norm, a[:, 2] * 0.75 + b[:, 2] / 4]
+    expected = np.column_stack([*parts, np.clip(np.trunc(a[:, 0] * 3), -1, 1)])
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+    @metal.kernel
+    def swapped(B):
+        B[0] = metal.select(B[0] > 0, 1.0, 2.0)
+
+    with pytest.raises(ShapeError, match=r"gives b where the condition holds, which is a bool"):
+        swapped(found, threads=1)
 
 
 def test_types_are_those_declared() -> None:
@@ -80,7 +111,7 @@ def test_types_are_those_declared() -> None:
         Y[0] = a - 3  # which wraps
         Y[1] = b / 2
         Y[2] = c // 2
-        Y[3] = metal.select(e, d, 0)
+        Y[3] = metal.select(0, d, e)
 
     y = np.zeros(4, np.float32)
     mixed(y, 2, 3, 5, 0.1, True, threads=1)
@@ -307,19 +338,94 @@ def test_words_of_threads_are_no_words_of_tiles() -> None:
         tiles[1](np.zeros(4, np.float32))
 
 
-def test_a_barrier_needs_all_threads() -> None:
+@metal.kernel
+def sums_of_groups(A: "device const float*", B: "device float*", N: "uint"):
+    """Each threadgroup sums its elements as often as there are numbers, along both axes."""
+    part = metal.shared((8, 12), metal.float)
+    x, y = metal.thread_in_threadgroup_x(), metal.thread_in_threadgroup_y()
+    width, height = metal.grid_size_x(), metal.grid_size_y()
+    left, top = metal.threadgroup_id_x() * 12, metal.threadgroup_id_y() * 8
+    total = 0.0
+    for _ in metal.range(N):
+        part[y, x] = A[(top + y) * width + left + x]
+        metal.barrier()
+        if x == 0 and y == 0:
+            for j in metal.range(metal.min(8, height - top)):
+                for i in metal.range(metal.min(12, width - left)):
+                    total += part[j, i]
+        metal.barrier()
+    if x == 0 and y == 0:
+        B[metal.threadgroup_id_y() * metal.num_threadgroups_x() + metal.threadgroup_id_x()] = total
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_threads_beyond_the_edge_come_to_barriers_and_do_nothing_else(device: str) -> None:
+    a = np.random.default_rng(0).standard_normal((13, 29), np.float32)
+    sums = np.zeros((2, 3), np.float32)
+    sums_of_groups(a, sums, 2, threads=(29, 13), threadgroup=(12, 8), device=device)
+    blocks = np.pad(a, ((0, 3), (0, 7))).reshape(2, 8, 3, 12)
+    np.testing.assert_allclose(sums, 2 * blocks.sum((1, 3)), rtol=1e-5)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_lanes_beyond_the_edge_do_not_count(device: str) -> None:
+    @metal.kernel
+    def count(A: "device const int*", B: "device int*"):
+        i = metal.thread_id_x()
+        a = A[i]
+        B[i * 8] = metal.simd_sum(a) + metal.simd_prefix_inclusive_sum(a)
+        B[i * 8 + 1] = metal.simd_max(a)
+        B[i * 8 + 2] = metal.simd_min(a)
+        B[i * 8 + 3] = metal.simd_product(a)
+        B[i * 8 + 4] = metal.int(metal.simd_ballot(a < 0))
+        B[i * 8 + 5] = metal.int(metal.simd_all(a != 9)) + 2 * metal.int(metal.simd_any(a == 0))
+        B[i * 8 + 6] = metal.simd_shuffle_down(a, 1)
+        if metal.simdgroup_id() == 1:
+            B[i * 8 + 7] = metal.simd_sum(1)
+
+    a = np.array([-3, -2, -7, -5, -1] * 8, np.int32)
+    b = np.zeros((40, 8), np.int32)
+    count(a, b, threads=40, threadgroup=64, device=device)
+    last = a[32:]
+    assert (b[32:, 0] == last.sum() + np.cumsum(last)).all()
+    expected = [last.max(), last.min(), last.prod(), 255, 1]
+    assert (b[32:, 1:6] == expected).all()
+    assert (b[32:, 6] == [*last[1:], 0]).all()
+    assert (b[:, 7] == [0] * 32 + [8] * 8).all()
+
+
+def test_what_needs_all_threads_is_refused_where_some_may_miss_it() -> None:
     @metal.kernel
     def meet(Y):
-        metal.barrier()
-        Y[metal.thread_id_x()] = 1
+        if Y[metal.thread_id_x()] == 0:
+            metal.barrier()
+
+    @metal.kernel
+    def multiply(Y):
+        metal.simdgroup_store(metal.simdgroup_matrix(0), Y, 8)
 
     y = np.zeros(100, np.float32)
     with pytest.raises(LanguageError, match="no whole number of threadgroups of 64x1x1 along x"):
         meet(y, threads=100, threadgroup=64)
     with pytest.raises(LanguageError, match="of 50x1x1 threads does not fill 2 simdgroups"):
         meet(y, threads=100, threadgroup=50)
+    with pytest.raises(LanguageError, match="simdgroup_matrix needs all threads"):
+        multiply(y, threads=16)
     meet(y, threads=64, threadgroup=32)
-    assert y.sum() == 64
+
+
+def test_memory_that_only_threads_beyond_the_edge_would_write_is_reported() -> None:
+    @metal.kernel
+    def neighbours(A, B):
+        part = metal.shared(32, metal.float)
+        t, i = metal.thread_in_threadgroup(), metal.thread_id_x()
+        part[t] = A[i]
+        metal.barrier()
+        B[i] = part[31 - t]
+
+    a, b = np.ones((2, 40), np.float32)
+    with pytest.raises(ProgramError, match="element 31 of part is read before anything is written"):
+        neighbours(a, b, threads=40, threadgroup=32)
 
 
 def test_a_barrier_after_an_early_return_is_reported() -> None:

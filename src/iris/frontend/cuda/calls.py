@@ -8,13 +8,20 @@ from collections.abc import Callable
 
 from iris.frontend.cuda import records
 from iris.frontend.cuda.clang import Node, inner
-from iris.frontend.cuda.prelude import LOADS, STORES, TEXTURES, UNARY, VECTORS
+from iris.frontend.cuda.prelude import (
+    BINARY,
+    LOADS,
+    SCOPES,
+    STORES,
+    TEXTURES,
+    UNARY,
+    VECTORS,
+)
 from iris.frontend.cuda.translation import PLACES, Expression, Translation, call, name, unknown
 from iris.frontend.cuda.types import is_group, metal_vector, type_of
 from iris.frontend.cuda.words import ATOMICS, REDUCTIONS
 
 Call = Callable[[Translation, Node, list[Node]], ast.expr]
-WARP = "32"
 
 
 def _gives_place(kind: str) -> Callable[[Expression], Expression]:
@@ -69,9 +76,11 @@ def _sync(self: Translation, node: Node, arguments: list[Node]) -> ast.expr:
 def _reduce(self: Translation, node: Node, arguments: list[Node]) -> ast.expr:
     group, x, operation = arguments
     how = re.search(r"(\w+)<", operation["type"]["qualType"])
-    if _size(group) != WARP or how is None or how[1] not in REDUCTIONS:
-        raise unknown(node, "reduce is of a tile of 32 threads, by plus, less or greater")
-    return self.hold(call("reduced", how[1], self.expression(x)))
+    size = _tile(group)
+    if size is None or how is None or how[1] not in REDUCTIONS:
+        known = ", ".join(REDUCTIONS)
+        raise unknown(node, f"reduce is of a tile of up to 32 threads, by one of {known}")
+    return self.hold(call("reduced", size, how[1], self.expression(x)))
 
 
 def _copy_bytes(self: Translation, node: Node, arguments: list[Node]) -> ast.expr:
@@ -111,7 +120,6 @@ CALLS: dict[str, Call] = {
     "__float2bfloat16": _word("convert", "bfloat"),
     "__bfloat162float": _word("convert", "float"),
     "__builtin_huge_valf": lambda self, node, arguments: call("number", "float", float("inf")),
-    "atomicCAS": _compare_exchange,
     "memcpy": _copy_bytes,
     "sync": _sync,
     "reduce": _reduce,
@@ -124,7 +132,9 @@ CALLS: dict[str, Call] = {
     **{name: _word("power") for name in ("pow", "powf")},
     **{name: _word("greatest") for name in ("max", "fmax", "fmaxf")},
     **{name: _word("least") for name in ("min", "fmin", "fminf")},
-    **{f"atomic{how}": _atomic(how) for how in (*ATOMICS, "Sub")},
+    **{f"atomicCAS{scope}": _compare_exchange for scope in SCOPES},
+    **{f"atomic{how}{scope}": _atomic(how) for how in (*ATOMICS, "Sub") for scope in SCOPES},
+    **{text: _word("binary_function", one) for one in BINARY for text in (one, f"{one}f")},
     **{text: _word("unary", one) for one in UNARY for text in (one, f"{one}f", f"__{one}f")},
     **{f"make_{name}": _word("vector", metal_vector(name)) for name in VECTORS},
     "__shfl_sync": _word("shuffle", "idx"),
@@ -240,6 +250,12 @@ def _size(group: Node) -> str | None:
     return None if "thread_block" in text else ""
 
 
+def _tile(group: Node) -> int | None:
+    """How many threads a tile has, if it is one of a simdgroup's."""
+    size = int(_size(group) or 0)
+    return size if size in (1, 2, 4, 8, 16, 32) else None
+
+
 def member_called(self: Translation, node: Node, axis: int | None) -> ast.expr:
     """A call of a group's method; with an axis, that coordinate of the result."""
     member, *arguments = inner(node)
@@ -252,17 +268,17 @@ _OF_BLOCK = {
     "size": "threads",
     "num_threads": "threads",
 }
-_OF_WARP = {
-    "sync": "warp_barrier",
-    "thread_rank": "lane",
+_OF_TILE = {
+    "sync": "tile_barrier",
+    "thread_rank": "rank_in_tile",
     "size": "width",
     "num_threads": "width",
-    "meta_group_rank": "warp",
-    "meta_group_size": "warps",
+    "meta_group_rank": "tile",
+    "meta_group_size": "tiles",
 }
 _POSITIONS = {"group_index": "blockIdx", "thread_index": "threadIdx"}
 _LANES = {"shfl": "idx", "shfl_up": "up", "shfl_down": "down", "shfl_xor": "xor"}
-_VOTES = {"ballot": "ballot", "any": "any_lane", "all": "every_lane"}
+_VOTES = {"ballot": "tile_ballot", "any": "tile_any", "all": "tile_all"}
 
 
 def _method(
@@ -271,13 +287,17 @@ def _method(
     size = _size(group)
     if axis is not None and size is None and method in _POSITIONS:
         return call("position", _POSITIONS[method], axis)
-    words = {None: _OF_BLOCK, WARP: _OF_WARP}.get(size, {})
-    if method in words:
-        return call(words[method])
-    if size == WARP and method in _LANES:
-        made = call("shuffle", _LANES[method], None, *_values(self, given))
+    tile = _tile(group)
+    if size is None and method in _OF_BLOCK:
+        return call(_OF_BLOCK[method])
+    if tile is not None and method in _OF_TILE:
+        return call(_OF_TILE[method], tile)
+    if tile is not None and method in _LANES:
+        width = call("number", "int", tile)
+        made = call("shuffle", _LANES[method], None, *_values(self, given), width)
         return self.hold(made, "shuffled")
-    if size == WARP and method in _VOTES:
-        return self.hold(call(_VOTES[method], None, *_values(self, given)), "vote")
+    if tile is not None and method in _VOTES:
+        return self.hold(call(_VOTES[method], tile, *_values(self, given)), "vote")
     what = group["type"]["qualType"]
-    raise unknown(node, f"{method} of {what} is not translated; blocks and tiles of 32 are known")
+    known = "blocks and tiles of up to 32 threads are known"
+    raise unknown(node, f"{method} of {what} is not translated; {known}")

@@ -51,6 +51,7 @@ _OPTIONS = (
     *("-Wno-everything", "-fsyntax-only", "-Xclang", "-ast-dump=json"),
 )
 _ERROR = re.compile(r"^(.*?):(\d+):\d+: (?:fatal )?error: (.*)$", re.M)
+_UNKNOWN = re.compile(r"error: unknown type name '(\w+)'(?!; did you mean)")
 _MISSING = re.compile(r"^(.*?):(\d+):\d+: fatal error: '([\w./-]+)' file not found$", re.M)
 
 
@@ -63,7 +64,8 @@ def parse(path: Path, instances: Sequence[str] = ()) -> Tree:
             _stub(stubs / header)
         (stubs / "helper_math.h").write_text(helper_math())
         prelude, main = stubs / PRELUDE, stubs / "iris_main.cu"
-        prelude.write_text(TEXT + FUNCTIONS)
+        known = TEXT + FUNCTIONS
+        prelude.write_text(known)
         used = "".join([f"auto* iris_{i} = &{name};\n" for i, name in enumerate(instances)])
         main.write_text(f'#include "{file}"\n{used}')
         around = ["-I", folder, "-I", str(file.parent), "-include", str(prelude), str(main)]
@@ -71,6 +73,12 @@ def parse(path: Path, instances: Sequence[str] = ()) -> Tree:
         # Of libraries a kernel may need nothing: what it needs is not declared then.
         while (missing := _library_header(run.stderr)) is not None:
             _stub(stubs / missing)
+            run = _run([CLANG, *_OPTIONS, *around])
+        # Of types that these would declare hosts have variables: a template that takes one launches
+        # instances of kernels all the same.
+        while types := set(_UNKNOWN.findall(run.stderr)):
+            known += "".join([f"struct {name} {{}};\n" for name in sorted(types)])
+            prelude.write_text(known)
             run = _run([CLANG, *_OPTIONS, *around])
     if not run.stdout:
         raise DeviceError(f"clang does not parse {path}: {run.stderr}")

@@ -395,6 +395,9 @@ def _point(self: Translation, node: Node, to: Pointer) -> ast.expr:
     while node["kind"] in ("ParenExpr", "ImplicitCastExpr"):
         node = inner(node)[0]
     variable = self.variable(node) if node["kind"] == "DeclRefExpr" else None
+    if variable is not None and variable.is_late:
+        self.emit(assign(variable.name, to.whole))
+        return name(variable.name)
     if variable is None or variable.offset is None or not _is_name(to.base, variable.name):
         raise unknown(node, "a pointer that changes stays in one array, and is a variable")
     offset = to.offset or call("number", "int", 0)
@@ -482,9 +485,11 @@ def _(self: Translation, node: Node) -> Pointer:
 @pointer(*_CASTS)
 def _(self: Translation, node: Node) -> Pointer:
     kind, (source,) = node["castKind"], inner(node)
-    if kind in ("LValueToRValue", "NoOp", "ArrayToPointerDecay", "UserDefinedConversion"):
-        return self.pointer(source)
     type_ = type_of(node)
+    if kind in ("LValueToRValue", "NoOp", "ArrayToPointerDecay", "UserDefinedConversion"):
+        found = self.pointer(source)
+        is_volatile = found.type.is_volatile or (type_.is_pointer and type_.is_volatile)
+        return found._replace(type=found.type._replace(is_volatile=is_volatile))
     record = self.record(type_)
     if kind == "BitCast" and record is not None:
         return Pointer(self.as_records(self.pointer(source).whole, record), None, type_)
@@ -548,6 +553,18 @@ def _(self: Translation, node: Node) -> Pointer:
         if operand["kind"] == "UnaryOperator" and operand["opcode"] == "*":
             return self.pointer(inner(operand)[0])
     raise unknown(node, "this address of a thread's own variable is not translated")
+
+
+@pointer("ConditionalOperator")
+def _(self: Translation, node: Node) -> Pointer:
+    condition, yes, no = inner(node)
+    while condition.get("castKind") == "NoOp" or condition["kind"] == "ParenExpr":
+        condition = inner(condition)[0]
+    if condition.get("castKind") == "PointerToBoolean":  # arrays are there always
+        return self.pointer(yes)
+    test = self.expression(condition)
+    there, other = self.pointer(yes), self.pointer(no)
+    return Pointer(call("either", test, there.whole, other.whole), None, type_of(node))
 
 
 @pointer("CompoundAssignOperator")

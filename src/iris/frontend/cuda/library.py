@@ -42,34 +42,43 @@ D unsigned __funnelshift_r(unsigned low, unsigned high, unsigned by) {
 }
 D unsigned __sad(int a, int b, unsigned c) { return (a > b ? a - b : b - a) + c; }
 D unsigned __usad(unsigned a, unsigned b, unsigned c) { return (a > b ? a - b : b - a) + c; }
-D float copysignf(float x, float y) {
-    return __uint_as_float(
-        (__float_as_uint(x) & 0x7fffffffu) | (__float_as_uint(y) & 0x80000000u));
-}
 D float roundf(float x) {
     float whole = truncf(x);
     return fabsf(x - whole) >= 0.5f ? whole + copysignf(1.0f, x) : whole;
 }
+D unsigned umin(unsigned a, unsigned b) { return min(a, b); }
+D unsigned umax(unsigned a, unsigned b) { return max(a, b); }
+D int __rhadd(int a, int b) { return (int)(((long)a + b + 1) >> 1); }
+D int __hadd(int a, int b) { return (int)(((long)a + b) >> 1); }
+D int __clzll(long x) { return x >> 32 == 0 ? 32 + __clz((int)x) : __clz((int)(x >> 32)); }
+D int __ffsll(long x) {
+    if ((int)x != 0) return __ffs((int)x);
+    return x == 0 ? 0 : 32 + __ffs((int)(x >> 32));
+}
+D long llabs(long x) { return x < 0 ? -x : x; }
+D float fmodf(float x, float y) {
+    float left = fabsf(x), by = fabsf(y);
+    if (!(left < INFINITY) || !(by > 0.0f)) return NAN;
+    while (left >= by) {
+        float step = by;
+        while (step <= left * 0.5f) step *= 2.0f;
+        left -= step;
+    }
+    return copysignf(left, x);
+}
+D float fmod(float x, float y) { return fmodf(x, y); }
+D long lrintf(float x) { return (long)rintf(x); }
+D float sinpif(float x) { return sinf((x - 2.0f * rintf(x * 0.5f)) * M_PI_F); }
+D float cospif(float x) { return cosf((x - 2.0f * rintf(x * 0.5f)) * M_PI_F); }
 D float __saturatef(float x) { return fminf(fmaxf(x, 0.0f), 1.0f); }
 D float fdimf(float x, float y) { return x > y ? x - y : 0.0f; }
 D float rcbrtf(float x) { return copysignf(powf(fabsf(x), -0.333333343f), x); }
-D float cbrtf(float x) { return copysignf(powf(fabsf(x), 0.333333343f), x); }
 D float exp10f(float x) { return powf(10.0f, x); }
-D float log10f(float x) { return log2f(x) * 0.301029996f; }
-D float sinhf(float x) {
-    float square = x * x;
-    if (fabsf(x) < 0.5f)
-        return x * (1.0f + square * (0.166666667f + square * (0.00833333333f + square *
-                                                             0.000198412698f)));
-    return 0.5f * (expf(x) - expf(-x));
-}
 D int isnan(float x) { return x != x; }
 D int isinf(float x) { return fabsf(x) == INFINITY; }
 D int isfinite(float x) { return fabsf(x) < INFINITY; }
 D int signbit(float x) { return (int)(__float_as_uint(x) >> 31); }
 D float __powf(float x, float y) { return powf(x, y); }
-D float __tanf(float x) { return sinf(x) / cosf(x); }
-D float tanf(float x) { return sinf(x) / cosf(x); }
 D void sincosf(float x, float *sine, float *cosine) { *sine = sinf(x); *cosine = cosf(x); }
 D void __sincosf(float x, float *sine, float *cosine) { sincosf(x, sine, cosine); }
 D float __fadd_rn(float x, float y) { return x + y; }

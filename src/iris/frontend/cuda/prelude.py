@@ -36,9 +36,12 @@ VECTORS = {
 POSITIONS = ("threadIdx", "blockIdx", "blockDim", "gridDim")
 UNARY = (
     *("sqrt", "rsqrt", "exp", "exp2", "log", "log2", "sin", "cos", "tanh", "erf", "floor", "ceil"),
-    *("fabs", "rint", "trunc", "cosh"),
+    *("fabs", "rint", "trunc", "sinh", "cosh", "asin", "acos", "atan", "tan", "asinh", "acosh"),
+    *("atanh", "log10", "log1p", "expm1", "cbrt"),
 )
-_FAST = ("exp", "log", "log2", "sin", "cos")
+#: Of two numbers, taken from formulas.
+BINARY = ("atan2", "hypot", "copysign")
+_FAST = ("exp", "log", "log2", "log10", "sin", "cos", "tan")
 
 
 def _vectors() -> str:
@@ -55,7 +58,7 @@ def _vectors() -> str:
 def _math() -> str:
     lines = [f"__device__ float {name}f(float); __device__ float {name}(float);" for name in UNARY]
     lines += [f"__device__ float __{name}f(float);" for name in _FAST]
-    for name in ("fmax", "fmin", "pow"):
+    for name in ("fmax", "fmin", "pow", *BINARY):
         lines.append(f"__device__ float {name}f(float, float);")
         lines.append(f"__device__ float {name}(float, float);")
     for name in ("max", "min"):
@@ -64,15 +67,20 @@ def _math() -> str:
     return "\n".join(lines)
 
 
+#: After the names of atomics: for which threads they are.  They are for those of a GPU, at least.
+SCOPES = ("", "_block", "_system")
+
+
 def _atomics() -> str:
+    wide = ("unsigned long long", "double")  # which are refused
     lines = []
-    for name in ("Add", "Sub", "Max", "Min", "And", "Or", "Xor", "Exch"):
-        for type_ in ("int", "unsigned"):
-            lines.append(f"__device__ {type_} atomic{name}({type_}*, {type_});")
-    for name in ("Add", "Exch"):
-        lines.append(f"__device__ float atomic{name}(float*, float);")
-    for type_ in ("int", "unsigned"):
-        lines.append(f"__device__ {type_} atomicCAS({type_}*, {type_}, {type_});")
+    for scope in SCOPES:
+        for name in ("Add", "Sub", "Max", "Min", "And", "Or", "Xor", "Exch"):
+            floats = ("float",) if name in ("Add", "Exch") else ()
+            for type_ in ("int", "unsigned", *floats, *wide):
+                lines.append(f"__device__ {type_} atomic{name}{scope}({type_}*, {type_});")
+        for type_ in ("int", "unsigned", *wide[:1]):
+            lines.append(f"__device__ {type_} atomicCAS{scope}({type_}*, {type_}, {type_});")
     return "\n".join(lines)
 
 
@@ -184,7 +192,7 @@ struct thread_block {{
     __device__ unsigned size() const; __device__ unsigned num_threads() const;
     __device__ dim3 group_index() const; __device__ dim3 thread_index() const;
 }};
-template <unsigned N> struct thread_block_tile {{
+template <unsigned N, typename Parent = void> struct thread_block_tile {{
     __device__ void sync() const; __device__ unsigned thread_rank() const;
     __device__ unsigned size() const; __device__ unsigned num_threads() const;
     __device__ unsigned meta_group_rank() const; __device__ unsigned meta_group_size() const;
@@ -208,8 +216,11 @@ __device__ grid_group this_grid(); __device__ coalesced_group coalesced_threads(
 template <typename T> struct plus {{}};
 template <typename T> struct less {{}};
 template <typename T> struct greater {{}};
+template <typename T> struct bit_and {{}};
+template <typename T> struct bit_or {{}};
+template <typename T> struct bit_xor {{}};
 __device__ thread_block this_thread_block();
-template <unsigned N> __device__ thread_block_tile<N> tiled_partition(const thread_block&);
+template <unsigned N, typename G> __device__ thread_block_tile<N> tiled_partition(const G&);
 template <typename G> __device__ void sync(const G&);
 template <typename G, typename T, typename O> __device__ T reduce(const G&, T x, O);
 }}

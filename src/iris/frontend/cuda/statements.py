@@ -134,6 +134,8 @@ def _declare_reference(self: Translation, node: Node, type_: CType, values: list
 def _declare_shared(self: Translation, node: Node, type_: CType) -> None:
     is_dynamic = node.get("storageClass") == "extern"
     record = self.record(type_)
+    if is_dynamic and type_.is_pointer:  # of bytes, by whatever type
+        type_ = CType("uint", shape=())
     if (not type_.is_known and record is None) or type_.is_pointer:
         raise unknown(node, f"shared memory of {node['type']['qualType']} is not translated")
     key = DYNAMIC if is_dynamic else f"{node['name']} {node['id']}"
@@ -151,7 +153,10 @@ def _declare_pointer(self: Translation, node: Node, type_: CType, values: list[N
     if not type_.is_known:
         raise unknown(node, f"{node['type']['qualType']} is not translated")
     if not values:
-        raise unknown(node, "a pointer points somewhere from the start")
+        if sum([_assigns(one, node) for one in walk(self.node)]) > 1:
+            raise unknown(node, "a pointer that is set twice points somewhere from the start")
+        self.declare(node, type_).is_late = True
+        return
     to = self.pointer(values[0])
     moves = node["id"] in self.assigned
     offset = to.offset
@@ -159,6 +164,12 @@ def _declare_pointer(self: Translation, node: Node, type_: CType, values: list[N
     self.emit(assign(variable.name, to.base if moves else to.whole))
     if moves:
         start(self, variable, offset)
+
+
+def _assigns(node: Node, variable: Node) -> bool:
+    is_change = "opcode" in node and node["kind"] != "BinaryOperator"
+    is_change = is_change or node.get("opcode") == "="
+    return is_change and _is(inner(node)[0], variable)
 
 
 def start(self: Translation, variable: Variable, offset: ast.expr | None) -> None:

@@ -41,6 +41,7 @@ class Variable:
     offset: str | None = None  # of a pointer that moves: the variable that says how far it is
     value: ast.expr | None = None  # of a constant
     is_cell: bool = False  # something may point to it
+    is_late: bool = False  # a pointer that is set once, after its declaration
     place: Pointer | None = None  # of a reference: what it stands for
 
 
@@ -126,7 +127,7 @@ def truth(value: bool) -> ast.expr:
 
 
 # Words that may fail, or tell something else, where a condition before them does not hold.
-_GUARDED = {"divided", "remainder", "atomic", "compare_exchange", "shuffle"}
+_GUARDED = {"divided", "remainder", "atomic", "compare_exchange", "shuffle", "volatile"}
 
 
 def is_pure(node: ast.expr) -> bool:
@@ -414,9 +415,12 @@ class Translation:
         def item(context: ast.expr_context) -> ast.expr:
             return ast.Subscript(pointer.base, at, context)
 
-        return Target(
-            lambda: item(ast.Load()), lambda value: [ast.Assign([item(ast.Store())], value)]
-        )
+        def load() -> ast.expr:
+            if pointer.type.is_volatile:
+                return call("volatile", pointer.base, at)
+            return item(ast.Load())
+
+        return Target(load, lambda value: [ast.Assign([item(ast.Store())], value)])
 
     def _target_of_variable(self, node: Node) -> Target:
         variable = self.variable(node)

@@ -70,6 +70,7 @@ class CType(NamedTuple):
     is_reference: bool = False
     shape: tuple[int, ...] | None = None  # of an array; () of one whose size nobody says
     is_const: bool = False  # what a pointer leads to
+    is_volatile: bool = False  # the same
     is_known: bool = True
 
     @property
@@ -101,8 +102,13 @@ def alignment(type_: CType) -> int:
 
 
 def is_group(node: dict[str, Any]) -> bool:
-    """Whether a variable is a cooperative group: its type tells all."""
-    return re.search(r"\bthread_block\b|\bthread_block_tile<", str(node["type"])) is not None
+    """Whether a variable is a cooperative group, or a constant of a type: that tells all."""
+    return _TELLING.search(str(node["type"])) is not None
+
+
+_TELLING = re.compile(
+    r"\bthread_block\b|\bthread_block_tile<|\bintegral_constant<|\bbool_constant<"
+)
 
 
 def parsed(text: str) -> CType:
@@ -123,7 +129,8 @@ def parsed(text: str) -> CType:
     shape = None
     if sizes:
         shape = tuple([int(n) for n in sizes]) if all(sizes) else ()
-    is_known = name in _WORDS and "volatile" not in words
-    return CType(
-        _WORDS.get(name, name), is_pointer, is_reference, shape, "const" in words, is_known
-    )
+    is_volatile = "volatile" in words
+    # A variable of a thread's own changes as the thread says.
+    is_known = name in _WORDS and (not is_volatile or is_pointer or shape is not None)
+    word = _WORDS.get(name, name)
+    return CType(word, is_pointer, is_reference, shape, "const" in words, is_volatile, is_known)

@@ -119,7 +119,7 @@ class Unit:
         """A kernel, translated; an error says at which line it cannot be."""
         node = self.kernels[full_name]
         made = self._function(node)
-        named = [n for n in inner(node) if n["kind"] == "ParmVarDecl"]
+        named = [n for n in inner(node) if n["kind"] == "ParmVarDecl" and not is_group(n)]
         given = zip(made.parameters, named, strict=True)
         translation = Translation(node, self._declarations, self.records, str)
         types = {text: self._declared(translation, one, type_of(one)) for text, one in given}
@@ -221,7 +221,7 @@ def _parameters(made: Translation, node: Node) -> list[str]:
         names.append(records.THIS)
         made.names.add(records.THIS)
     for one in inner(node):
-        if one["kind"] != "ParmVarDecl":
+        if one["kind"] != "ParmVarDecl" or (is_group(one) and _is_kernel(node)):
             continue
         type_ = type_of(one)
         record = None if type_.shape is not None else made.record(type_)

@@ -7,8 +7,10 @@ from math import prod
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import numpy as np
+
 from iris.errors import ArgumentError, LanguageError, PointerError
-from iris.frontend import language
+from iris.frontend import elementary, formulas, language
 from iris.frontend.cuda.places import (
     Records,
     SeenElements,
@@ -31,9 +33,10 @@ from iris.frontend.threads import memory, positions, together
 from iris.frontend.threads.memory import Elements
 from iris.frontend.threads.types import MetalType, as_type
 from iris.frontend.tracing import Tracer, current, error_here, rules_as
-from iris.frontend.values import Traced, binary, cast, compare, constant, emit, taken
-from iris.ir import control, math, metal
-from iris.ir.core import Region
+from iris.frontend.values import Traced, as_index, binary, cast, compare, constant, emit, taken
+from iris.ir import control, math, metal, scalar
+from iris.ir.core import Region, Value
+from iris.ir.kinds import ReduceKind, identity
 from iris.ir.literal import encode
 from iris.ir.math import Predicate, constant_bits
 from iris.ir.metal import SIMDGROUP_WIDTH, Scope
@@ -133,28 +136,29 @@ def power(x: Traced, y: Traced) -> Traced:
     return emit(math.Pow(x.value, y.value))
 
 
-def truncated(x: Traced) -> Traced:
-    """The integer next to x, towards zero."""
-    return where(x < 0, language.ceil(x), language.floor(x))
-
-
-def hyperbolic_cosine(x: Traced) -> Traced:
-    return binary(math.Mul, language.exp(x) + language.exp(-x), constant(0.5, x.dtype))
-
-
 UNARY: dict[str, Callable[[Any], Any]] = {
     **{name: getattr(language, name) for name in ("sqrt", "rsqrt", "exp", "exp2", "log", "log2")},
     **{name: getattr(language, name) for name in ("sin", "cos", "tanh", "erf", "floor", "ceil")},
+    **{
+        name: getattr(elementary, name)
+        for name in (
+            *("trunc", "sinh", "cosh", "asin", "acos", "atan", "asinh", "acosh", "atanh"),
+            *("log10", "log1p", "expm1", "cbrt"),
+        )
+    },
+    "tan": elementary.of_one(formulas.tan),
     "fabs": language.abs,
     "abs": language.abs,
     "rint": language.round,
-    "trunc": truncated,
-    "cosh": hyperbolic_cosine,
 }
 
 
 def unary(name: str, x: Traced) -> Traced:
     return UNARY[name](x)  # type: ignore[no-any-return]
+
+
+def binary_function(name: str, x: Traced, y: Traced) -> Traced:
+    return getattr(elementary, name)(x, y)  # type: ignore[no-any-return]
 
 
 def greatest(x: Traced, y: Traced) -> Traced:
@@ -189,20 +193,42 @@ def threads() -> Traced:
     return constant(prod(positions.threads_here().size), u32)
 
 
-def lane() -> Traced:
-    return cast(positions.lane_id(), u32)
+# Of tiles of a block: as many threads, one after the other.
 
 
-def warp() -> Traced:
-    return cast(positions.simdgroup_id(), u32)
+def rank_in_tile(size: int) -> Traced:
+    return cast(positions.lane_id() % size, u32)
 
 
-def warps() -> Traced:
-    return constant(positions.threads_here().simdgroups, u32)
+def tile(size: int) -> Traced:
+    return cast(positions.thread_in_threadgroup() // size, u32)
 
 
-def width() -> Traced:
-    return constant(SIMDGROUP_WIDTH, u32)
+def tiles(size: int) -> Traced:
+    return constant(-(-prod(positions.threads_here().size) // size), u32)
+
+
+def width(size: int) -> Traced:
+    return constant(size, u32)
+
+
+def tile_barrier(size: int) -> None:
+    warp_barrier()
+
+
+def tile_ballot(size: int, condition: Traced) -> Traced:
+    """A bit for each thread of the tile, the first one's lowest."""
+    first = positions.lane_id() // size * size
+    bits = binary(math.Shr, ballot(None, condition), cast(first, u32))
+    return bits & (u32.high >> SIMDGROUP_WIDTH - size)
+
+
+def tile_any(size: int, condition: Traced) -> Traced:
+    return cast(tile_ballot(size, condition) != 0, i32)
+
+
+def tile_all(size: int, condition: Traced) -> Traced:
+    return cast(tile_ballot(size, negated(_truth(condition))) == 0, i32)
 
 
 # Memory.
@@ -266,6 +292,29 @@ def at(pointer: Any, offset: Traced | None) -> Any:
     return pointer + index(offset)
 
 
+def volatile(pointer: Any, at: Traced) -> Any:
+    """An element that other threads may change meanwhile."""
+    if not isinstance(pointer, Elements):
+        return pointer[at]
+    if isinstance(pointer, SeenElements) or pointer.type.width > 1:
+        raise error_here(PointerError, "what is volatile are scalars, of the array's own type")
+    load = metal.Load(
+        pointer.base, pointer.number_of(at).value, volatile=True, result=pointer.type.element
+    )
+    return emit(load)
+
+
+def either(condition: Traced, pointer: Any, other: Any) -> Any:
+    """One of two pointers, into one array."""
+    both = isinstance(pointer, Elements) and isinstance(other, Elements)
+    if not both or pointer.base is not other.base or pointer.type is not other.type:
+        raise error_here(PointerError, "a pointer leads into one array, whatever the condition")
+    here, there = [
+        constant(0, i32) if one.offset is None else as_index(one.offset) for one in (pointer, other)
+    ]
+    return pointer.at(where(condition, here, there))
+
+
 def distance(pointer: Any, other: Any) -> Traced:
     """How many elements after another a pointer is, in the same memory."""
     both = isinstance(pointer, Elements) and isinstance(other, Elements)
@@ -327,7 +376,6 @@ def barrier() -> None:
 
 def warp_barrier(mask: Any = None) -> None:
     _all_lanes(mask)
-    together.check_all_there("__syncwarp")
     current().insert(metal.Barrier(Scope.SIMDGROUP))
 
 
@@ -337,10 +385,24 @@ def fence() -> None:
 
 
 def _all_lanes(mask: Traced | None) -> None:
-    if mask is not None and constant_bits(mask.value) != encode(u32.high, u32):
+    if mask is not None and _known(mask.value) != encode(u32.high, u32):
         raise error_here(
             LanguageError, "all lanes take part: the mask is 0xffffffff, known while compiling"
         )
+
+
+def _known(value: Value) -> int | None:
+    """The bits of a value, if it is made of constants."""
+    op = value.op
+    if not isinstance(op, math.Elementwise) or not isinstance(value.type, DType):
+        return constant_bits(value)
+    numbers = []
+    for operand in op.operands:
+        bits = _known(operand)
+        if bits is None or not isinstance(operand.type, DType):
+            return None
+        numbers.append(scalar.from_bits(operand.type, np.asarray(bits)))
+    return int(scalar.to_bits(value.type, scalar.evaluate(op, *numbers)))
 
 
 def _segment(width: Traced | None) -> int:
@@ -379,22 +441,38 @@ def any_lane(mask: Traced | None, condition: Traced) -> Traced:
 
 
 def every_lane(mask: Traced | None, condition: Traced) -> Traced:
-    return cast(ballot(mask, condition) == u32.high, i32)
+    _all_lanes(mask)
+    return cast(together.simd_all(_truth(condition)), i32)
 
 
 def _truth(x: Traced) -> Traced:
     return x if x.dtype is bool_ else x != 0
 
 
-REDUCTIONS = {
-    "plus": together.simd_sum,
-    "less": together.simd_min,
-    "greater": together.simd_max,
+_COMBINED: dict[str, Callable[[Traced, Traced], Traced]] = {
+    "Add": lambda x, y: x + y,
+    "Max": language.maximum,
+    "Min": language.minimum,
+    "And": lambda x, y: binary(math.And, x, y),
+    "Or": lambda x, y: binary(math.Or, x, y),
+    "Xor": lambda x, y: binary(math.Xor, x, y),
+    "Exch": lambda x, y: y,
+}
+#: How tiles combine values, and what leaves these as they are.
+REDUCTIONS: dict[str, tuple[str, Callable[[DType], float]]] = {
+    "plus": ("Add", lambda dtype: 0),
+    "less": ("Min", lambda dtype: identity(ReduceKind.MINIMUM, dtype)),
+    "greater": ("Max", lambda dtype: identity(ReduceKind.MAXIMUM, dtype)),
+    "bit_and": ("And", lambda dtype: -1 if dtype.is_signed else dtype.high),
+    "bit_or": ("Or", lambda dtype: 0),
+    "bit_xor": ("Xor", lambda dtype: 0),
 }
 
 
-def reduced(how: str, x: Traced) -> Traced:
-    return REDUCTIONS[how](x)
+def reduced(size: int, how: str, x: Traced) -> Traced:
+    """What the threads of a tile make of their values together."""
+    combined, neutral = REDUCTIONS[how]
+    return together.reduced(x, _COMBINED[combined], neutral(x.dtype), size)
 
 
 # Atomics.
@@ -413,12 +491,40 @@ ATOMICS = {
 def atomic(how: str, pointer: Any, value: Traced) -> Traced:
     if how == "Sub":
         how, value = "Add", -value
+    if isinstance(pointer, SeenElements):
+        return _of_seen(pointer, lambda old: _COMBINED[how](old, cast(value, old.dtype)))
     return ATOMICS[how](pointer, value)
+
+
+def _of_seen(pointer: SeenElements, combine: Callable[[Traced], Traced]) -> Traced:
+    """Exchange an element that is seen as of another type, until no other thread interferes."""
+    held, seen = _held(pointer), pointer.type.element
+
+    def exchanged(old: Traced) -> Traced:
+        return bitcast(combine(bitcast(old, seen)), held.type.element)
+
+    target, offset = memory._place(held, "atomic")
+    return bitcast(memory.retried(target, offset, exchanged), seen)
+
+
+def _held(pointer: SeenElements) -> Elements:
+    """The same elements, of the type that they have in memory."""
+    held = pointer.base.type.element
+    if held.bits != pointer.type.element.bits or pointer.type.width > 1:
+        raise error_here(PointerError, f"an array of {held} has no atomics of {pointer.type.name}")
+    type_ = as_type(held)
+    return Elements(
+        pointer.base, pointer.name, type_, is_const=pointer.is_const, offset=pointer.offset
+    )
 
 
 def compare_exchange(pointer: Any, expected: Traced, value: Traced) -> Traced:
     """Put a value where the expected one is; give the one that was there.  The hardware may fail
     for no reason: that is retried."""
+    if isinstance(pointer, SeenElements):
+        held = _held(pointer)
+        words = [bitcast(x, held.type.element) for x in (expected, value)]
+        return bitcast(compare_exchange(held, *words), pointer.type.element)
     target, offset = memory._place(pointer, "atomicCAS")
     types = (bool_, target.dtype)
     condition, body = Region(None, types), Region(None, types)

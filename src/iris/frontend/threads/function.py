@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import functools
+import operator
+from collections.abc import Mapping
 from math import prod
 from types import FunctionType
 from typing import Any
@@ -11,16 +12,16 @@ from typing import Any
 from iris.errors import ArgumentError
 from iris.frontend.function import TileFunction, check_scopes
 from iris.frontend.specs import ArraySpec, ScalarSpec, Threads
+from iris.frontend.threads.edges import leave_out
 from iris.frontend.threads.memory import Elements
-from iris.frontend.threads.positions import thread_id, thread_in_threadgroup
+from iris.frontend.threads.positions import thread_id, thread_in_threadgroup, threads_here
 from iris.frontend.threads.types import Declaration, as_type, declaration
-from iris.frontend.tracing import Tracer, trace_into
+from iris.frontend.tracing import current, trace_into
 from iris.frontend.values import Pointer, Traced
-from iris.ir import control
 from iris.ir.attributes import legal_name
 from iris.ir.builder import Builder
 from iris.ir.control import Func, Return
-from iris.ir.core import Level, Module, Region, Value
+from iris.ir.core import Level, Module, Value
 from iris.ir.metal import SIMDGROUP_WIDTH
 from iris.ir.types import i32
 
@@ -59,10 +60,12 @@ class ThreadFunction(TileFunction):
         with trace_into(func.body, self.vocabulary, Level.METAL) as tracer:
             tracer.threads = threads
             tracer.counts = dict(zip(threads.edges, given, strict=True))
-            with _threads_that_exist(tracer):
-                self.trace_body(tracer, arguments, own)
+            tracer.exists = _threads_that_exist()
+            self.trace_body(tracer, arguments, own)
             tracer.builder.insert(Return([], location=self.location))
         check_scopes(func.body, set())
+        if tracer.exists is not None:
+            leave_out(func, tracer.exists.value, threads)
         return Module([func])
 
     def wrap(
@@ -76,28 +79,13 @@ class ThreadFunction(TileFunction):
         return Elements(value, name, said.type, is_const=said.is_const)
 
 
-@contextmanager
-def _threads_that_exist(tracer: Tracer) -> Iterator[None]:
-    """Trace what only the threads of the grid run: the last threadgroup may reach beyond it, and
-    the last simdgroup beyond the threadgroup."""
-    threads = tracer.threads
-    assert threads is not None
+def _threads_that_exist() -> Traced | None:
+    """Whether a thread is one of the grid: the last threadgroup may reach beyond it, and the last
+    simdgroup beyond the threadgroup. None where all are."""
+    tracer = current()
+    threads = threads_here()
     conditions = []
     if prod(threads.size) != threads.simdgroups * SIMDGROUP_WIDTH:
         conditions.append(thread_in_threadgroup() < prod(threads.size))
     conditions += [thread_id(axis) < Traced(tracer.counts[axis]) for axis in threads.edges]
-    if not conditions:
-        yield
-        return
-    condition = conditions[0]
-    for other in conditions[1:]:
-        condition = condition & other
-    builder = tracer.builder
-    outer, builder.region = builder.region, Region()
-    yield
-    builder.insert(control.Yield([]))
-    nothing = Region()
-    nothing.append(control.Yield([]))
-    regions = (builder.region, nothing)
-    builder.region = outer
-    tracer.insert(control.If.create((condition.value,), (), [], regions))
+    return functools.reduce(operator.and_, conditions) if conditions else None

@@ -2,30 +2,41 @@
 
 from __future__ import annotations
 
-from iris.errors import DTypeError, ShapeError
+from iris.errors import DTypeError, LanguageError, ShapeError
+from iris.frontend.threads.edges import lacking
 from iris.frontend.threads.memory import Elements
-from iris.frontend.threads.positions import lane_id
-from iris.frontend.threads.together import check_all_there
+from iris.frontend.threads.positions import lane_id, threads_here
 from iris.frontend.threads.types import as_type
 from iris.frontend.threads.words import word
-from iris.frontend.tracing import error_here, rules_as
+from iris.frontend.tracing import current, error_here, rules_as
 from iris.frontend.values import Operand, Traced, as_index, cast, describe, emit, spread
 from iris.ir import metal
 from iris.ir.layout.linear import APPLE_FRAGMENT
 from iris.ir.metal import FRAGMENT_LANES, SIMDGROUP_WIDTH
 
+# For each bit of a lane's number, how many rows and columns further on its elements are.
+_STEPS = list(
+    zip(
+        *[
+            APPLE_FRAGMENT.apply(register=0, lane=1 << bit, simdgroup=0)
+            for bit in range(SIMDGROUP_WIDTH.bit_length() - 1)
+        ],
+        strict=True,
+    )
+)
+
 
 @word
 def simdgroup_matrix(value: Operand = 0, dtype: object = "float") -> Traced:
     """A matrix with one value in each element; arithmetic goes element by element."""
-    check_all_there("simdgroup_matrix")
+    _check_all_lanes("simdgroup_matrix")
     return spread(cast(value, as_type(dtype).element), (FRAGMENT_LANES,))
 
 
 @word
 def simdgroup_load(memory: Elements, stride: Operand) -> Traced:
     """The matrix at an element, whose rows are `stride` elements apart."""
-    check_all_there("simdgroup_load")
+    _check_all_lanes("simdgroup_load")
     first = _first(memory, stride)
     parts = [memory[first + i] for i in range(FRAGMENT_LANES)]
     return emit(metal.join([part.value for part in parts]))
@@ -34,7 +45,7 @@ def simdgroup_load(memory: Elements, stride: Operand) -> Traced:
 @word
 def simdgroup_store(matrix: Traced, memory: Elements, stride: Operand) -> None:
     """Write a matrix, so that its rows are `stride` elements apart."""
-    check_all_there("simdgroup_store")
+    _check_all_lanes("simdgroup_store")
     first = _first(memory, stride)
     for i in range(FRAGMENT_LANES):
         memory[first + i] = _matrix(matrix)[i]
@@ -43,9 +54,19 @@ def simdgroup_store(matrix: Traced, memory: Elements, stride: Operand) -> None:
 @word
 def simdgroup_multiply_accumulate(a: Traced, b: Traced, c: Traced) -> Traced:
     """The product of two matrices, plus one of floats."""
-    check_all_there("simdgroup_multiply_accumulate")
+    _check_all_lanes("simdgroup_multiply_accumulate")
     with rules_as(DTypeError):
         return emit(metal.Mma(*[_matrix(x).value for x in (a, b, c)]))
+
+
+def _check_all_lanes(use: str) -> None:
+    """Refuse matrices where simdgroups may lack threads that would hold parts of them."""
+    threads = threads_here()
+    if current().exists is not None:
+        raise error_here(
+            LanguageError,
+            f"metal.{use} needs all threads of each simdgroup, but {lacking(threads)}",
+        )
 
 
 def _matrix(x: object) -> Traced:
@@ -58,10 +79,15 @@ def _first(memory: Elements, stride: Operand) -> Traced:
     """The number of the first element that a lane holds."""
     if memory.type.width > 1:
         raise error_here(DTypeError, f"matrices are of scalars, not of {memory.type.name}")
-    lane = lane_id()
-    row, column = lane * 0, lane * 0
-    for bit in range(SIMDGROUP_WIDTH.bit_length() - 1):
-        rows, columns = APPLE_FRAGMENT.apply(register=0, lane=1 << bit, simdgroup=0)
-        is_set = lane >> bit & 1
-        row, column = row + is_set * rows, column + is_set * columns
+    row, column = [_coordinate(axis) for axis in range(2)]
     return row * as_index(stride) + column
+
+
+def _coordinate(axis: int) -> Traced:
+    """The row or the column of the first element that a lane holds: bits of its number."""
+    lane = lane_id()
+    place = lane * 0
+    for bit, step in enumerate(_STEPS[axis]):
+        if step:
+            place = place + (lane >> bit & 1) * step
+    return place

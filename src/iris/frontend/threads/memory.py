@@ -225,7 +225,10 @@ def _atomic(kind: AtomicKind, pointer: object, value: Operand) -> Traced:
     memory, offset = _place(pointer, f"atomic_{kind.value}")
     operand = spread(cast(value, memory.dtype), ())
     if memory.dtype.is_float and kind is not AtomicKind.EXCHANGE:
-        return _retried(kind, memory, offset, operand)
+        combine = _OF_FLOATS.get(kind)
+        if combine is None:
+            raise error_here(DTypeError, f"{kind.value} is of integers, not of {memory.dtype}")
+        return retried(memory, offset, lambda old: emit(combine(old.value, operand.value)))
     with rules_as(DTypeError):
         return emit(metal.Atomic(kind, memory.base, offset.value, operand.value))
 
@@ -237,11 +240,8 @@ _OF_FLOATS: dict[AtomicKind, type[math.Binary]] = {
 }
 
 
-def _retried(kind: AtomicKind, memory: Elements, offset: Traced, operand: Traced) -> Traced:
+def retried(memory: Elements, offset: Traced, combine: Callable[[Traced], Traced]) -> Traced:
     """Exchange an element for what is made of it, again while other threads interfere."""
-    combine = _OF_FLOATS.get(kind)
-    if combine is None:
-        raise error_here(DTypeError, f"{kind.value} is of integers, not of {memory.dtype}")
     types = (bool_, memory.dtype)
     condition, body = Region(None, types), Region(None, types)
     with rules_as(DTypeError):
@@ -250,7 +250,7 @@ def _retried(kind: AtomicKind, memory: Elements, offset: Traced, operand: Traced
         current().insert(control.Yield([condition.arguments[0]]))
     with _inside(body):
         old = Traced(body.arguments[1])
-        new = emit(combine(old.value, operand.value))
+        new = combine(old)
         exchange = metal.CompareExchange(memory.base, offset.value, old.value, new.value)
         current().insert(exchange)
         failed = emit(math.Not(exchange.done))

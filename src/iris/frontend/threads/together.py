@@ -4,34 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from iris.errors import ArgumentError, DTypeError, LanguageError
+from iris.errors import ArgumentError, DTypeError
 from iris.frontend.language import maximum, minimum, where
 from iris.frontend.threads.positions import lane_id, threads_here
 from iris.frontend.threads.words import word
 from iris.frontend.tracing import current, error_here
-from iris.frontend.values import Operand, Traced, as_index, as_traced, cast, emit
+from iris.frontend.values import Operand, Traced, as_index, as_traced, cast, constant, emit
 from iris.ir import math, metal
 from iris.ir.core import Op
+from iris.ir.kinds import ReduceKind, identity
 from iris.ir.metal import SIMDGROUP_WIDTH, Scope
 from iris.ir.types import bf16, bool_, f32, u32
 
 
-def check_all_there(use: str) -> None:
-    """Refuse what all threads do, where simdgroups or threadgroups may lack some."""
-    threads = threads_here()
-    if threads.are_all:
-        return
-    size = "x".join(map(str, threads.size))
-    why = f"a threadgroup of {size} threads does not fill {threads.simdgroups} simdgroups"
-    if threads.edges:
-        why = f"the grid is no whole number of threadgroups of {size} along " + " and ".join(
-            ["xyz"[axis] for axis in threads.edges]
-        )
-    raise error_here(
-        LanguageError,
-        f"metal.{use} needs all threads, but {why}; launch whole threadgroups, by grid= and "
-        "threadgroup=, and compare indices with sizes in the kernel",
-    )
+def _existing(x: Operand, otherwise: float) -> Traced:
+    """A value, or another one in threads that are not of the grid."""
+    value, exists = as_traced(x), current().exists
+    return value if exists is None else where(exists, value, constant(otherwise, value.dtype))
 
 
 @word
@@ -43,16 +32,16 @@ def barrier(scope: str = "threadgroup") -> None:
         raise error_here(
             ArgumentError, f"a barrier is for one of {', '.join(scopes)}: not {scope!r}"
         )
-    check_all_there("barrier")
+    threads_here()
     current().insert(metal.Barrier(Scope(scope)))
 
 
 # Values that lanes give each other.
 
 
-def _exchange(use: str, x: Operand, op: Callable[[Traced], Op]) -> Traced:
+def _exchange(x: Operand, op: Callable[[Traced], Op]) -> Traced:
     """What another lane has of a value, which goes as one of 32 bits where lanes exchange those."""
-    check_all_there(use)
+    threads_here()
     value = as_traced(x)
     if value.dtype.bits > 32:
         raise error_here(DTypeError, f"lanes exchange values of up to 32 bits, not {value.dtype}")
@@ -63,23 +52,35 @@ def _exchange(use: str, x: Operand, op: Callable[[Traced], Op]) -> Traced:
 @word
 def simd_shuffle(x: Operand, lane: Operand) -> Traced:
     """The value that a lane of the simdgroup holds; each lane says for itself which."""
+    return _shuffled(_existing(x, 0), lane)
+
+
+def _shuffled(x: Traced, lane: Operand) -> Traced:
     index = as_index(lane)
-    return _exchange("simd_shuffle", x, lambda v: metal.Shuffle(v.value, index.value))
+    return _exchange(x, lambda v: metal.Shuffle(v.value, index.value))
 
 
 @word
 def simd_shuffle_xor(x: Operand, mask: int) -> Traced:
     """The value of the lane whose number is this lane's number xor a mask."""
     _check_number("simd_shuffle_xor", "mask", mask, 1)
-    return _exchange("simd_shuffle_xor", x, lambda v: metal.ShuffleXor(mask, v.value))
+    return _shuffled_xor(_existing(x, 0), mask)
+
+
+def _shuffled_xor(x: Traced, mask: int) -> Traced:
+    return _exchange(x, lambda v: metal.ShuffleXor(mask, v.value))
 
 
 @word
 def simd_shuffle_up(x: Operand, delta: Operand) -> Traced:
     """The value of the lane numbered `delta` lower; the lowest lanes keep their own."""
+    return _shuffled_up(_existing(x, 0), delta)
+
+
+def _shuffled_up(x: Traced, delta: Operand) -> Traced:
     lane = lane_id()
     source = lane - delta
-    return simd_shuffle(x, where(source < 0, lane, source))
+    return _shuffled(x, where(source < 0, lane, source))
 
 
 @word
@@ -94,7 +95,7 @@ def simd_shuffle_down(x: Operand, delta: Operand) -> Traced:
 def simd_broadcast(x: Operand, lane: int) -> Traced:
     """The value that one lane holds, the same for all."""
     _check_number("simd_broadcast", "lane", lane, 0)
-    return _exchange("simd_broadcast", x, lambda v: metal.Broadcast(lane, v.value))
+    return _exchange(_existing(x, 0), lambda v: metal.Broadcast(lane, v.value))
 
 
 def _check_number(use: str, what: str, number: object, least: int) -> None:
@@ -107,44 +108,52 @@ def _check_number(use: str, what: str, number: object, least: int) -> None:
         )
 
 
-def _reduced(x: Traced, combine: Callable[[Traced, Traced], Traced]) -> Traced:
-    mask = 1
-    while mask < SIMDGROUP_WIDTH:
-        x = combine(x, simd_shuffle_xor(x, mask))
+def reduced(
+    x: Operand,
+    combine: Callable[[Traced, Traced], Traced],
+    neutral: float,
+    width: int = SIMDGROUP_WIDTH,
+) -> Traced:
+    """What lanes in a row make of their values together, the same for all of these."""
+    total, mask = _existing(x, neutral), 1
+    while mask < width:
+        total = combine(total, _shuffled_xor(total, mask))
         mask *= 2
-    return x
+    return total
 
 
 @word
 def simd_sum(x: Operand) -> Traced:
     """The sum of the lanes' values, the same for all of the simdgroup."""
-    return _reduced(as_traced(x), lambda a, b: a + b)
+    return reduced(x, lambda a, b: a + b, 0)
 
 
 @word
 def simd_product(x: Operand) -> Traced:
     """The product of the lanes' values."""
-    return _reduced(as_traced(x), lambda a, b: a * b)
+    return reduced(x, lambda a, b: a * b, 1)
 
 
 @word
 def simd_max(x: Operand) -> Traced:
     """The greatest of the lanes' values."""
-    return _reduced(as_traced(x), maximum)
+    value = as_traced(x)
+    return reduced(value, maximum, identity(ReduceKind.MAXIMUM, value.dtype))
 
 
 @word
 def simd_min(x: Operand) -> Traced:
     """The least of the lanes' values."""
-    return _reduced(as_traced(x), minimum)
+    value = as_traced(x)
+    return reduced(value, minimum, identity(ReduceKind.MINIMUM, value.dtype))
 
 
 @word
 def simd_prefix_inclusive_sum(x: Operand) -> Traced:
     """The sum of the values of this lane and the lower ones."""
-    total, delta, lane = as_traced(x), 1, lane_id()
+    total, delta, lane = _existing(x, 0), 1, lane_id()
     while delta < SIMDGROUP_WIDTH:
-        total = where(lane >= delta, total + simd_shuffle_up(total, delta), total)
+        total = where(lane >= delta, total + _shuffled_up(total, delta), total)
         delta *= 2
     return total
 
@@ -152,7 +161,7 @@ def simd_prefix_inclusive_sum(x: Operand) -> Traced:
 @word
 def simd_prefix_exclusive_sum(x: Operand) -> Traced:
     """The sum of the values of the lower lanes."""
-    shifted = simd_shuffle_up(simd_prefix_inclusive_sum(x), 1)
+    shifted = _shuffled_up(simd_prefix_inclusive_sum(x), 1)
     return where(lane_id() == 0, 0, shifted)
 
 
@@ -160,7 +169,7 @@ def simd_prefix_exclusive_sum(x: Operand) -> Traced:
 def simd_ballot(condition: Operand) -> Traced:
     """A `uint` with a bit for each lane: set where the condition holds."""
     bit = emit(math.Shl(cast(1, u32).value, cast(lane_id(), u32).value))
-    return _reduced(where(condition, bit, 0), lambda a, b: a | b)
+    return reduced(where(condition, bit, 0), lambda a, b: a | b, 0)
 
 
 @word
@@ -172,4 +181,4 @@ def simd_any(condition: Operand) -> Traced:
 @word
 def simd_all(condition: Operand) -> Traced:
     """Whether the condition holds in each lane."""
-    return simd_ballot(condition) == 0xFFFFFFFF
+    return simd_ballot(where(condition, False, True)) == 0
