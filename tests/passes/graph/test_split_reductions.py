@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,6 +25,8 @@ from iris.tools.replay import Program
 # On this target every reduction is split that can be.
 WIDE = replace(DEFAULT, cores=64, dispatch_microseconds=0)
 SPLIT = SplitReductions(WIDE, min_part=2)
+SIMPLIFIED = Pipeline.parse("canonicalize,fold,cse,simplify,cse,dce")
+EPS = 2.0**-23  # of f32
 
 
 @given(programs.graph())
@@ -153,3 +157,39 @@ def test_whole_reductions_use_all_cores(
     assert first
     for kernel in first:
         assert np.prod(kernel.grid) >= 4 * cores
+
+
+def variances(function: Callable[[Any], Any], x: np.ndarray) -> Iterator[Any]:
+    """Variances by parts, and in two loops over all of `x`."""
+    whole = run(iris.jit(function).lower(x).traced, SIMPLIFIED)
+    parts = run(whole, Pipeline((SPLIT,)))
+    assert parts != whole
+    loops = str(run(whole, "fuse,schedule")).replace("online", "loop")
+    for module in (parts, parse(loops)):
+        (result,) = GraphProgram.of(module, DEFAULT).run(Interpreter(), [x])
+        yield result.numpy()
+
+
+@pytest.mark.parametrize("mean", [0, 100, 10_000])
+@pytest.mark.parametrize(
+    ("axes", "shape"), [(0, (30_011,)), ((0, 1), (4, 5000)), (0, (4099, 7)), ((0, 2), (70, 3, 90))]
+)
+def test_a_variance_in_parts_is_as_exact_as_one_in_two_loops(
+    axes: Any, shape: tuple[int, ...], mean: int
+) -> None:
+    x = (np.random.default_rng(0).standard_normal(shape) + mean).astype(np.float32)
+    exact = x.astype(np.float64).var(axes)
+    found = variances(lambda x: x.var(axes), x)
+    one, two = [np.abs(np.asarray(v, np.float64) - exact) / exact / EPS for v in found]
+    assert (one <= np.maximum(4 * two, 4)).all()
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e18])
+@pytest.mark.parametrize("place", [0, 1, 999, -1])
+def test_a_variance_in_parts_of_an_element_unlike_the_others(place: int, value: float) -> None:
+    x = np.random.default_rng(0).standard_normal(9973).astype(np.float32)
+    x[place] = value
+    with np.errstate(invalid="ignore"):
+        exact = x.astype(np.float64).var()
+    joined, _ = variances(lambda x: x.var(), x)
+    np.testing.assert_allclose(joined, exact, rtol=8 * EPS)
