@@ -103,7 +103,7 @@ class GraphProgram:
         recording = RECORDER.recording
         if recording is not None and any(isinstance(x, np.ndarray) for x in arguments):
             refuse_while_recording(f"{self.function.symbol} copies an array that is no Buffer")
-        steps, constants = self._for(device)
+        steps, constants = self.compiled(device)
         parameters = self.function.body.arguments
         argument_of = {
             v: to_argument(v, x, device) for v, x in zip(parameters, arguments, strict=False)
@@ -146,7 +146,8 @@ class GraphProgram:
             raise error_here(ArgumentError, f"{shapes} does not go into {into!r}")
         return storage_root(results[0])
 
-    def _for(self, device: Device) -> _CompiledGraph:
+    def compiled(self, device: Device) -> _CompiledGraph:
+        """The kernels for a device, compiled when first asked for."""
         with self._compiling:
             found = self._compiled.get(device)
             if found is None:
