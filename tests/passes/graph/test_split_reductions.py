@@ -6,7 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -17,6 +17,7 @@ from iris.compiler.graph_program import GraphProgram
 from iris.ir import parse
 from iris.passes import Pipeline, run
 from iris.passes.graph.split_reductions import SplitReductions
+from iris.passes.graph.tiling.tile_program import schedule_of
 from iris.runtime.interpreters import Interpreter
 from iris.targets import DEFAULT
 from iris.testing import fuses, preserves, programs
@@ -130,33 +131,73 @@ func graph @f returns=[tensor<f16>](%x: tensor<65536xf16>) {
     assert split(text, x) == np.float16(x.astype(np.float64).sum())
 
 
-@pytest.mark.parametrize(
-    "function",
-    [
-        lambda x: x.sum(),
-        lambda x: x.reshape(4096, 4096).sum(),
-        lambda x: x.max(),
-        lambda x: x.argmax(),
-        lambda x: x.mean(),
-        lambda x: x.var(),
-        lambda x: np.sqrt((x * x).sum()),
-        lambda x: x @ x,
-        lambda x: x.reshape(-1, 64).sum(axis=0),
-        lambda x: np.cumsum(x),
-        lambda x: x.reshape(-1, 64).T @ x.reshape(-1, 64),
-    ],
-)
-@pytest.mark.parametrize("target", ["apple-m1", "apple-m4"])
+MANY = 1 << 24
+X = np.zeros(MANY, np.float32)
+ROWS = X.reshape(-1, 64)
+LOGITS = np.zeros((2048, 32000), np.float32)
+
+
+def cross_entropy(x: Any, labels: Any) -> Any:
+    top = x.max(1, keepdims=True)
+    sums = np.log(np.exp(x - top).sum(1)) + top[:, 0]
+    return (sums - np.take_along_axis(x, labels[:, None], 1)[:, 0]).mean()
+
+
+class Row(NamedTuple):
+    """A whole reduction, and the schedule that somebody would write by hand: how many kernels read
+    or write all elements, and how often each element goes to or from memory in all of these."""
+
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    kernels: int = 1
+    moved: int = 1
+    loaded: int = 1  # as often as this, if not from memory: by a product of an array with itself
+    mmas: int = 0
+
+
+WHOLE = {
+    "sum": Row(lambda x: x.sum(), (X,)),
+    "sum of rows": Row(lambda x: x.sum(), (X.reshape(4096, 4096),)),
+    "max": Row(lambda x: x.max(), (X,)),
+    "argmax": Row(lambda x: x.argmax(), (X,)),
+    "mean": Row(lambda x: x.mean(), (X,)),
+    "var": Row(lambda x: x.var(), (X,)),
+    "std of columns": Row(lambda x: x.std(0), (ROWS,)),
+    "norm": Row(lambda x: np.sqrt((x * x).sum()), (X,)),
+    "dot": Row(lambda x: x @ x, (X,)),
+    "mean of columns": Row(lambda x: x.mean(0), (ROWS[: 1 << 16],)),
+    "product": Row(lambda x: x.T @ x, (ROWS,), loaded=2, mmas=8 * 8 * MANY // 64 // 8),
+    "cumsum": Row(lambda x: np.cumsum(x), (X[: 1 << 20],), kernels=2, moved=3),
+    "normalize": Row(lambda x: (x - x.mean()) / (x.std() + 1e-5), (X,), kernels=2, moved=3),
+    "cross-entropy": Row(cross_entropy, (LOGITS, np.zeros(2048, np.int32))),
+    "histogram": Row(lambda x: np.zeros(256, np.int32, like=x).at[x].add(1), (X.view(np.int32),)),
+}
+
+
+@pytest.mark.parametrize("row", WHOLE.values(), ids=WHOLE)
+@pytest.mark.parametrize("name", ["apple-m1", "apple-m4"])
 def test_whole_reductions_use_all_cores(
-    function: object, target: str, monkeypatch: pytest.MonkeyPatch
+    row: Row, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("IRIS_TARGET", target)
-    cores = iris.targets.find(target).cores
-    kernels = iris.jit(function).kernels(np.zeros(1 << 24, np.float32))
-    first = [k for k in kernels if k.bytes > 1 << 20]  # those that read all of it
-    assert first
-    for kernel in first:
-        assert np.prod(kernel.grid) >= 4 * cores
+    """They take no longer than what is written by hand, and touch as few lines of memory."""
+    monkeypatch.setenv("IRIS_TARGET", name)
+    target, size = iris.targets.find(name), row.arguments[0].nbytes
+    kernels = iris.jit(row.function).kernels(*row.arguments)
+    long = [k for k in kernels if k.bytes >= size]
+    assert len(long) == row.kernels
+    for kernel in long:
+        programs = np.prod(kernel.grid)
+        assert programs == schedule_of(kernel.kernel.op).programs  # so none is idle
+        assert programs >= 4 * target.cores
+    milliseconds = lines = 0.0
+    for kernel in kernels:
+        (chip,) = [c for c in kernel.estimate.chips if c.chip is target]
+        milliseconds += chip.milliseconds
+        lines += np.prod(kernel.grid) * kernel.estimate.counts.device.lines
+    cycles = row.mmas * target.core.mma_cycles / target.core.schedulers / target.cores
+    least = max(row.moved * size / target.bandwidth, cycles / target.clock) / 1e6
+    assert milliseconds <= 1.3 * least
+    assert lines <= 1.3 * max(row.moved, row.loaded) * size / target.line_bytes
 
 
 def variances(function: Callable[[Any], Any], x: np.ndarray) -> Iterator[Any]:
