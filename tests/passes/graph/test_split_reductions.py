@@ -14,7 +14,7 @@ from hypothesis import given
 
 import iris
 from iris.compiler.graph_program import GraphProgram
-from iris.ir import parse
+from iris.ir import Module, parse
 from iris.passes import Pipeline, run
 from iris.passes.graph.split_reductions import SplitReductions
 from iris.passes.graph.tiling.tile_program import schedule_of
@@ -42,7 +42,7 @@ def test_the_kernels_return_the_same(program: Program) -> None:
 
 def test_it_needs_no_other_pass_before_it() -> None:
     code = """
-from iris.ir import parse
+from iris.ir import Module, parse
 from iris.passes import run
 run(parse('''func graph @f returns=[tensor<1x1xf32>](%x: tensor<1x999xf32>, %y: tensor<999x1xf32>) {
   %z: tensor<1x1xf32> = graph.matmul %x, %y
@@ -143,6 +143,21 @@ def cross_entropy(x: Any, labels: Any) -> Any:
     return (sums - np.take_along_axis(x, labels[:, None], 1)[:, 0]).mean()
 
 
+def log_sum_exp(x: Any) -> Any:
+    top = x.max()
+    return np.log(np.exp(x - top).sum()) + top
+
+
+def softmax(x: Any) -> Any:
+    grown = np.exp(x - x.max(-1, keepdims=True))
+    return grown / grown.sum(-1, keepdims=True)
+
+
+def histogram(x: Any) -> Any:
+    bins: Any = np.zeros(256, np.int32, like=x)
+    return bins.at[x].add(1)
+
+
 class Row(NamedTuple):
     """A whole reduction, and the schedule that somebody would write by hand: how many kernels read
     or write all elements, and how often each element goes to or from memory in all of these."""
@@ -169,8 +184,10 @@ WHOLE = {
     "product": Row(lambda x: x.T @ x, (ROWS,), loaded=2, mmas=8 * 8 * MANY // 64 // 8),
     "cumsum": Row(lambda x: np.cumsum(x), (X[: 1 << 20],), kernels=2, moved=3),
     "normalize": Row(lambda x: (x - x.mean()) / (x.std() + 1e-5), (X,), kernels=2, moved=3),
+    "log-sum-exp": Row(log_sum_exp, (X,)),
+    "softmax": Row(softmax, (X,), kernels=2, moved=3),
     "cross-entropy": Row(cross_entropy, (LOGITS, np.zeros(2048, np.int32))),
-    "histogram": Row(lambda x: np.zeros(256, np.int32, like=x).at[x].add(1), (X.view(np.int32),)),
+    "histogram": Row(histogram, (X.view(np.int32),)),
 }
 
 
@@ -200,11 +217,17 @@ def test_whole_reductions_use_all_cores(
     assert lines <= 1.3 * max(row.moved, row.loaded) * size / target.line_bytes
 
 
-def variances(function: Callable[[Any], Any], x: np.ndarray) -> Iterator[Any]:
-    """Variances by parts, and in two loops over all of `x`."""
+def in_parts(function: Callable[[Any], Any], x: np.ndarray) -> tuple[Module, Module]:
+    """A function of arrays, as it is written and in the finest parts."""
     whole = run(iris.jit(function).lower(x).traced, SIMPLIFIED)
     parts = run(whole, Pipeline((SPLIT,)))
     assert parts != whole
+    return whole, parts
+
+
+def variances(function: Callable[[Any], Any], x: np.ndarray) -> Iterator[Any]:
+    """Variances by parts, and in two loops over all of `x`."""
+    whole, parts = in_parts(function, x)
     loops = str(run(whole, "fuse,schedule")).replace("online", "loop")
     for module in (parts, parse(loops)):
         (result,) = GraphProgram.of(module, DEFAULT).run(Interpreter(), [x])
@@ -234,3 +257,23 @@ def test_a_variance_in_parts_of_an_element_unlike_the_others(place: int, value: 
         exact = x.astype(np.float64).var()
     joined, _ = variances(lambda x: x.var(), x)
     np.testing.assert_allclose(joined, exact, rtol=8 * EPS)
+
+
+LOWEST = {"few": 0.1, "most": 0.9, "all": 1.0}
+
+
+@pytest.mark.parametrize("share", LOWEST.values(), ids=LOWEST)
+@pytest.mark.parametrize("special", [-np.inf, np.inf, np.nan])
+@pytest.mark.parametrize("shape", [(997,), (3, 500)])
+def test_a_softmax_in_parts(shape: tuple[int, ...], special: float, share: float) -> None:
+    """Of parts, too, that are nothing but -inf."""
+    rng = np.random.default_rng(0)
+    x = (80 * rng.standard_normal(shape)).astype(np.float32)
+    x[rng.random(shape) < share] = -np.inf
+    x[..., :300] = -np.inf
+    x.flat[400] = special
+    _, parts = in_parts(softmax, x)
+    (found,) = GraphProgram.of(parts, DEFAULT).run(Interpreter(), [x])
+    with np.errstate(invalid="ignore"):
+        expected = softmax(x.astype(np.float64))
+    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-4, atol=1e-37)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from iris.ir import graph, math
@@ -54,12 +55,23 @@ def in_parts(b: Builder, x: Value, axis: int, start: int, count: int, length: in
     return b(graph.Reshape(along(b, axis, start, count * length, x), Tensor(to, type_.element)))
 
 
-def repeated(b: Builder, x: Value, axis: int, like: Value) -> Value:
-    """A tensor repeated along an axis that another one has and it has not."""
-    shape = element_type(x.type).shape
-    column = Tensor((*shape[:axis], 1, *shape[axis:]), x.type.element)
+def repeated(b: Builder, x: Value, axes: Collection[int], like: Value) -> Value:
+    """A tensor repeated along axes that another one has and it has not."""
     to = element_type(like.type).with_element(x.type.element)
-    return b(graph.Broadcast(b(graph.Reshape(x, column)), to))
+    return b(graph.Broadcast(b(graph.Reshape(x, Tensor(kept(to.shape, axes), to.element))), to))
+
+
+def kept(shape: Sequence[int], axes: Collection[int]) -> tuple[int, ...]:
+    """A shape with one element along some axes."""
+    return tuple([1 if axis in axes else size for axis, size in enumerate(shape)])
+
+
+def is_repeated(x: Value, axes: Collection[int]) -> bool:
+    """Whether a tensor repeats one element along some axes."""
+    if not isinstance(x.op, graph.Broadcast):
+        return False
+    shape = element_type(x.op.x.type).shape
+    return shape == kept(shape, axes)
 
 
 def cast(b: Builder, x: Value, to: DType) -> Value:

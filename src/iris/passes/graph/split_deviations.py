@@ -19,7 +19,7 @@ from iris.ir.core import Value
 from iris.ir.kinds import ReduceKind
 from iris.ir.math import Constant, element_type
 from iris.ir.types import Tensor, f32
-from iris.passes.graph.parts import in_parts, part_of, repeated
+from iris.passes.graph.parts import in_parts, is_repeated, kept, part_of, repeated
 
 
 def deviating(op: graph.Reduce) -> Value | None:
@@ -30,15 +30,8 @@ def deviating(op: graph.Reduce) -> Value | None:
     difference = square.operands[0].op
     if not isinstance(difference, math.Sub):
         return None
-    terms = [v for v in difference.operands if not _is_repeated(v, op)]
+    terms = [v for v in difference.operands if not is_repeated(v, op.axes)]
     return terms[0] if len(terms) == 1 and _deviates_from_mean(op, terms[0]) else None
-
-
-def _is_repeated(x: Value, op: graph.Reduce) -> bool:
-    """Whether a tensor has one element for all along the axes of a sum."""
-    if not isinstance(x.op, graph.Broadcast):
-        return False
-    return all(element_type(x.op.x.type).shape[axis] == 1 for axis in op.axes)
 
 
 def _deviates_from_mean(op: graph.Reduce, x: Value) -> bool:
@@ -61,8 +54,7 @@ def split_deviations(b: Builder, op: graph.Reduce, x: Value, axis: int, count: i
     """The sum of the squared deviations of `x`, by so many parts of an axis and what is left."""
     shape = element_type(x.type).shape
     size, length = shape[axis], shape[axis] // count
-    kept = tuple([1 if a in op.axes else n for a, n in enumerate(shape)])
-    first = part_of(b, x, (0,) * len(shape), kept)
+    first = part_of(b, x, (0,) * len(shape), kept(shape, op.axes))
     shifted = b(math.Sub(x, b(graph.Broadcast(first, Tensor(shape, f32)))))
     ranges = [(0, count, length), (count * length, 1, size - count * length)]
     groups = [_Parts.of(b, op, (x, shifted), axis, *r) for r in ranges if r[2]]
@@ -94,12 +86,9 @@ class _Parts:
     ) -> _Parts:
         x, shifted = [in_parts(b, t, axis, start, count, length) for t in tensors]
         axes = tuple([a + (a >= axis) for a in op.axes])
-        whole = element_type(x.type)
-        kept = tuple([1 if a in axes else n for a, n in enumerate(whole.shape)])
-        elements = prod([whole.shape[a] for a in axes])
+        elements = prod([element_type(x.type).shape[a] for a in axes])
         mean = _times(b, b(graph.Reduce(ReduceKind.SUM, axes, x)), 1 / elements)
-        means = b(graph.Broadcast(b(graph.Reshape(mean, Tensor(kept, f32))), whole))
-        difference = b(math.Sub(x, means))
+        difference = b(math.Sub(x, repeated(b, mean, axes, x)))
         squares = b(math.Mul(difference, difference))
         sums, deviations = (b(graph.Reduce(ReduceKind.SUM, axes, t)) for t in (shifted, squares))
         return _Parts(elements, sums, deviations)
@@ -107,7 +96,7 @@ class _Parts:
     def about(self, b: Builder, mean: Value, axis: int) -> Value:
         """The sum of the squared deviations from another mean of all parts."""
         own = _times(b, self.sums, 1 / self.elements)
-        difference = b(math.Sub(own, repeated(b, mean, axis, own)))
+        difference = b(math.Sub(own, repeated(b, mean, (axis,), own)))
         square = b(math.Mul(difference, difference))
         both = b(math.Add(self.deviations, _times(b, square, self.elements)))
         return b(graph.Reduce(ReduceKind.SUM, (axis,), both))

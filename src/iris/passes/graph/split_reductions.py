@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from math import prod
 
 from iris.ir import graph, math
@@ -15,6 +16,7 @@ from iris.ir.math import Constant, Predicate, element_type
 from iris.ir.types import Tensor, i32
 from iris.passes.graph.parts import Parts, along, cast, repeated
 from iris.passes.graph.split_deviations import deviating, split_deviations
+from iris.passes.graph.split_exponentials import maximum_of, split_exponentials
 from iris.passes.pipeline import TargetPass
 
 EXTREMA = {
@@ -39,7 +41,8 @@ class SplitReductions(TargetPass):
     least `min_part` elements there are enough programs for all cores.  A scan of a part starts at
     the reduction of all parts before it.  It is done where the cost model says that it saves more
     than further kernels take.  Sums of floats are added in the order of the parts wherever they
-    are needed, and are rounded to 16 bits once.
+    are needed, and are rounded to 16 bits once.  What is measured from a mean or a maximum of all
+    is measured from those of parts (`split_deviations`, `split_exponentials`).
     """
 
     name = "split-reductions"
@@ -94,8 +97,11 @@ split_rules = Facet("split in parts")
 def split_reduce(op: graph.Reduce) -> Split:
     shape = element_type(op.x.type).shape
     axis = max(op.axes, key=lambda axis: shape[axis])
-    x = deviating(op)
-    split = _arg_reduce if op.kind in EXTREMA else _reduce if x is None else _deviations(x)
+    split = _arg_reduce if op.kind in EXTREMA else _reduce
+    if (x := deviating(op)) is not None:
+        split = partial(_deviations, x)
+    elif (top := maximum_of(op)) is not None:
+        split = partial(_exponentials, top)
     beside = prod([shape[a] for a in op.axes if a != axis])
     return shape[axis], beside, 0, lambda parts: split(op, axis, parts)
 
@@ -112,8 +118,17 @@ def _reduce(op: graph.Reduce, axis: int, parts: Parts) -> Value:
     return cast(b, b(graph.Reduce(op.kind, (outer,), partial)), element)
 
 
-def _deviations(x: Value) -> Callable[[graph.Reduce, int, Parts], Value]:
-    return lambda op, axis, parts: split_deviations(parts.b, op, x, axis, parts.count)
+def _deviations(x: Value, op: graph.Reduce, axis: int, parts: Parts) -> Value:
+    return split_deviations(parts.b, op, x, axis, parts.count)
+
+
+def _exponentials(top: graph.Reduce, op: graph.Reduce, axis: int, parts: Parts) -> Value:
+    """With the maximum, which all that needs it takes from the parts, too."""
+    ahead = replace(parts, b=Builder(op.enclosing, top, op.location))
+    total, maximum = split_exponentials(ahead, op, top, axis)
+    maximum.name = top.result.name
+    top.result.replace_by(maximum)
+    return total
 
 
 def _arg_reduce(op: graph.Reduce, axis: int, parts: Parts) -> Value:
@@ -124,7 +139,7 @@ def _arg_reduce(op: graph.Reduce, axis: int, parts: Parts) -> Value:
     extrema = b(graph.Reduce(kind, (axis + 1,), x))
     best = b(graph.Reduce(op.kind, (axis,), extrema))
     part = b(graph.Iota(axis, places.type))
-    chosen = repeated(b, best, axis, places)
+    chosen = repeated(b, best, (axis,), places)
     is_chosen = b(math.Compare(Predicate.EQ, part, chosen))
     start = b(math.Mul(part, b(Constant(parts.length, element_type(places.type)))))
     other = b(Constant(i32.high, element_type(places.type)))
@@ -144,7 +159,7 @@ def _scan(op: graph.Scan, parts: Parts) -> Value:
     x = parts.of(cast(b, op.x, wide), axis, identity(op.kind, wide))
     totals = b(graph.Reduce(ReduceKind(op.kind.value), (axis + 1,), x))
     within = b(graph.Scan(op.kind, axis + 1, x))
-    start = repeated(b, _exclusive_scan(b, op.kind, axis, totals), axis + 1, within)
+    start = repeated(b, _exclusive_scan(b, op.kind, axis, totals), (axis + 1,), within)
     whole = b(combined(op.kind)(start, within))
     shape = element_type(op.x.type).shape
     padded = (*shape[:axis], parts.count * parts.length, *shape[axis + 1 :])
