@@ -166,7 +166,9 @@ class Row(NamedTuple):
     arguments: tuple[Any, ...]
     kernels: int = 1
     moved: int = 1
-    loaded: int = 1  # as often as this, if not from memory: by a product of an array with itself
+    # As often as this, from caches, too: by a product of an array with itself, or by rows that are
+    # shorter than a line.
+    loaded: int = 1
     mmas: int = 0
 
 
@@ -178,6 +180,7 @@ WHOLE = {
     "mean": Row(lambda x: x.mean(), (X,)),
     "var": Row(lambda x: x.var(), (X,)),
     "std of columns": Row(lambda x: x.std(0), (ROWS,)),
+    "std of few columns": Row(lambda x: x.std(0), (np.zeros((1 << 20, 5), np.float32),), loaded=3),
     "norm": Row(lambda x: np.sqrt((x * x).sum()), (X,)),
     "dot": Row(lambda x: x @ x, (X,)),
     "mean of columns": Row(lambda x: x.mean(0), (ROWS[: 1 << 16],)),
