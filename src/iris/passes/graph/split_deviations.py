@@ -51,7 +51,7 @@ def _deviates_from_mean(op: graph.Reduce, x: Value) -> bool:
 
 
 def split_deviations(b: Builder, op: graph.Reduce, x: Value, axis: int, count: int) -> Value:
-    """The sum of the squared deviations of `x`, by so many parts of an axis and what is left."""
+    """Sum the squared deviations of `x` by parts of an axis; the last may be shorter."""
     shape = element_type(x.type).shape
     size, length = shape[axis], shape[axis] // count
     first = part_of(b, x, (0,) * len(shape), kept(shape, op.axes))

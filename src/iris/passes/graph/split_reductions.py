@@ -41,8 +41,8 @@ class SplitReductions(TargetPass):
     least `min_part` elements there are enough programs for all cores.  A scan of a part starts at
     the reduction of all parts before it.  It is done where the cost model says that it saves more
     than further kernels take.  Sums of floats are added in the order of the parts wherever they
-    are needed, and are rounded to 16 bits once.  What is measured from a mean or a maximum of all
-    is measured from those of parts (`split_deviations`, `split_exponentials`).
+    are needed, and are rounded to 16 bits once.  For a variance or a softmax, each part has a mean
+    or a maximum of its own (`split_deviations`, `split_exponentials`).
     """
 
     name = "split-reductions"
