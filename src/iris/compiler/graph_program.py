@@ -95,7 +95,7 @@ class GraphProgram:
         recording = RECORDER.recording
         if recording is not None and any(isinstance(x, np.ndarray) for x in arguments):
             refuse_while_recording(f"{self.function.symbol} copies an array that is no Buffer")
-        template, constants = self._for(device)
+        template, constants = self.compiled(device)
         parameters = self.function.body.arguments
         places: list[Place] = [
             _place(to_argument(v, x, device)) for v, x in zip(parameters, arguments, strict=False)
@@ -133,7 +133,8 @@ class GraphProgram:
             raise error_here(ArgumentError, f"{shapes} does not go into {into!r}")
         return storage_root(results[0])
 
-    def _for(self, device: Device) -> _CompiledGraph:
+    def compiled(self, device: Device) -> _CompiledGraph:
+        """The kernels for a device, compiled when first asked for."""
         with self._compiling:
             found = self._compiled.get(device)
             if found is None:

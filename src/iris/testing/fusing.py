@@ -6,6 +6,7 @@ from functools import partial
 
 import numpy as np
 
+from iris.codegen.language import Language
 from iris.compiler.compilation import target_of
 from iris.compiler.graph_program import GraphProgram
 from iris.compiler.pipelines import GRAPH_PIPELINE
@@ -19,6 +20,7 @@ from iris.runtime.device import Device
 from iris.runtime.devices import select
 from iris.targets.target import EXPANSION_ULPS, Accuracy
 from iris.testing.faults import Judge, Wrong, doing
+from iris.testing.limit import unlimited
 from iris.testing.numpy_graphs import Expected
 from iris.testing.reduce import SECONDS
 from iris.testing.report import check
@@ -82,6 +84,9 @@ def _launch(device: Device, expected: Expected, made: Program) -> None:
     with doing("the graph has no kernels", part=part):
         kernels = GraphProgram.of(made.module, target_of(device))
     with doing(f"the kernels fail on {device.name}", part=part):
+        if isinstance(device.accepts, Language):
+            with unlimited():  # a compiler may take long, and is not interrupted
+                kernels.compiled(device)
         returned = [values_of(b) for b in kernels.run(device, made.make_arguments())]
     with doing(f"the kernels do otherwise on {device.name}", part=part):
         expected.compare(returned)

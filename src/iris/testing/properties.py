@@ -97,11 +97,12 @@ def of_passes(passes: str) -> list[Property]:
 def of_text(device: str) -> list[Property]:
     """That a device does with texts, and with what is launched, what it must."""
     option = f"--device {device}"
-    run, conform, call = (partial(f, device) for f in (_run, _conform, _call))
+    run, conform, call, schedule = (partial(f, device) for f in (_run, _conform, _call, _schedule))
     return [
         Property("text", "tile", _masked, run, TOGETHER, option),
         Property("thread-text", "metal", _portable, run, TOGETHER, option),
         Property("thread-code", "metal", _optimised, run, TOGETHER, option, "codegen"),
+        Property("schedule-text", "graph", _handed, schedule, 1, option),
         Property("launches", "launches", launches.scripts, conform, 1, option, "runtime"),
         Property("libraries", "python", metal_calls.scripts, call, 1, option, "runtime"),
     ]
@@ -259,9 +260,11 @@ def _fuse(drawn: Sequence[tuple[Program, Pipeline]], seconds: float) -> None:
         fuses(program, pipeline=schedule, seconds=seconds)
 
 
-def _schedule(drawn: Sequence[tuple[Program, Pipeline, bytes]], seconds: float) -> None:
+def _schedule(
+    device: str, drawn: Sequence[tuple[Program, Pipeline, bytes]], seconds: float
+) -> None:
     for program, schedule, chosen in drawn:
-        fuses(scheduled(program, Choices(chosen), schedule), seconds=seconds)
+        fuses(scheduled(program, Choices(chosen), schedule), device, seconds=seconds)
 
 
 def _interleave(drawn: Sequence[Program], seconds: float) -> None:
@@ -340,7 +343,7 @@ PROPERTIES = {
         Property("graph-passes", "graph", _transformed, _transform),
         Property("graph-numpy", "graph", _rounding, _match),
         Property("graph-kernels", "graph", _fused, _fuse),
-        Property("graph-schedules", "graph", _handed, _schedule),
+        Property("graph-schedules", "graph", _handed, partial(_schedule, "interp")),
         Property("thread-passes", "metal", _threads, partial(_preserve, _OF_THREADS)),
         Property("thread-lowering", "metal", _traced, partial(_preserve, (str(THREAD_PIPELINE),))),
         Property("interleaves", "metal", programs.metal, _interleave),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -12,9 +14,10 @@ from hypothesis import given
 
 import iris
 from iris.compiler.graph_program import GraphProgram
-from iris.ir import parse
+from iris.ir import Module, parse
 from iris.passes import Pipeline, run
 from iris.passes.graph.split_reductions import SplitReductions
+from iris.passes.graph.tiling.tile_program import schedule_of
 from iris.runtime.interpreters import Interpreter
 from iris.targets import DEFAULT
 from iris.testing import fuses, preserves, programs
@@ -23,6 +26,8 @@ from iris.tools.replay import Program
 # On this target every reduction is split that can be.
 WIDE = replace(DEFAULT, cores=64, dispatch_microseconds=0)
 SPLIT = SplitReductions(WIDE, min_part=2)
+SIMPLIFIED = Pipeline.parse("canonicalize,fold,cse,simplify,cse,dce")
+EPS = 2.0**-23  # of f32
 
 
 @given(programs.graph())
@@ -37,7 +42,7 @@ def test_the_kernels_return_the_same(program: Program) -> None:
 
 def test_it_needs_no_other_pass_before_it() -> None:
     code = """
-from iris.ir import parse
+from iris.ir import Module, parse
 from iris.passes import run
 run(parse('''func graph @f returns=[tensor<1x1xf32>](%x: tensor<1x999xf32>, %y: tensor<999x1xf32>) {
   %z: tensor<1x1xf32> = graph.matmul %x, %y
@@ -126,30 +131,152 @@ func graph @f returns=[tensor<f16>](%x: tensor<65536xf16>) {
     assert split(text, x) == np.float16(x.astype(np.float64).sum())
 
 
-@pytest.mark.parametrize(
-    "function",
-    [
-        lambda x: x.sum(),
-        lambda x: x.reshape(4096, 4096).sum(),
-        lambda x: x.max(),
-        lambda x: x.argmax(),
-        lambda x: x.mean(),
-        lambda x: x.var(),
-        lambda x: np.sqrt((x * x).sum()),
-        lambda x: x @ x,
-        lambda x: x.reshape(-1, 64).sum(axis=0),
-        lambda x: np.cumsum(x),
-        lambda x: x.reshape(-1, 64).T @ x.reshape(-1, 64),
-    ],
-)
-@pytest.mark.parametrize("target", ["apple-m1", "apple-m4"])
+MANY = 1 << 24
+X = np.zeros(MANY, np.float32)
+ROWS = X.reshape(-1, 64)
+LOGITS = np.zeros((2048, 32000), np.float32)
+
+
+def cross_entropy(x: Any, labels: Any) -> Any:
+    top = x.max(1, keepdims=True)
+    sums = np.log(np.exp(x - top).sum(1)) + top[:, 0]
+    return (sums - np.take_along_axis(x, labels[:, None], 1)[:, 0]).mean()
+
+
+def log_sum_exp(x: Any) -> Any:
+    top = x.max()
+    return np.log(np.exp(x - top).sum()) + top
+
+
+def softmax(x: Any) -> Any:
+    grown = np.exp(x - x.max(-1, keepdims=True))
+    return grown / grown.sum(-1, keepdims=True)
+
+
+def histogram(x: Any) -> Any:
+    bins: Any = np.zeros(256, np.int32, like=x)
+    return bins.at[x].add(1)
+
+
+class Row(NamedTuple):
+    """A whole reduction, and the schedule that somebody would write by hand: how many kernels read
+    or write all elements, and how often each element goes to or from memory in all of these."""
+
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    kernels: int = 1
+    moved: int = 1
+    # As often as this, from caches, too: by a product of an array with itself, or by rows that are
+    # shorter than a line.
+    loaded: int = 1
+    mmas: int = 0
+
+
+WHOLE = {
+    "sum": Row(lambda x: x.sum(), (X,)),
+    "sum of rows": Row(lambda x: x.sum(), (X.reshape(4096, 4096),)),
+    "max": Row(lambda x: x.max(), (X,)),
+    "argmax": Row(lambda x: x.argmax(), (X,)),
+    "mean": Row(lambda x: x.mean(), (X,)),
+    "var": Row(lambda x: x.var(), (X,)),
+    "std of columns": Row(lambda x: x.std(0), (ROWS,)),
+    "std of few columns": Row(lambda x: x.std(0), (np.zeros((1 << 20, 5), np.float32),), loaded=3),
+    "norm": Row(lambda x: np.sqrt((x * x).sum()), (X,)),
+    "dot": Row(lambda x: x @ x, (X,)),
+    "mean of columns": Row(lambda x: x.mean(0), (ROWS[: 1 << 16],)),
+    "product": Row(lambda x: x.T @ x, (ROWS,), loaded=2, mmas=8 * 8 * MANY // 64 // 8),
+    "cumsum": Row(lambda x: np.cumsum(x), (X[: 1 << 20],), kernels=2, moved=3),
+    "normalize": Row(lambda x: (x - x.mean()) / (x.std() + 1e-5), (X,), kernels=2, moved=3),
+    "log-sum-exp": Row(log_sum_exp, (X,)),
+    "softmax": Row(softmax, (X,), kernels=2, moved=3),
+    "cross-entropy": Row(cross_entropy, (LOGITS, np.zeros(2048, np.int32))),
+    "histogram": Row(histogram, (X.view(np.int32),)),
+}
+
+
+@pytest.mark.parametrize("row", WHOLE.values(), ids=WHOLE)
+@pytest.mark.parametrize("name", ["apple-m1", "apple-m4"])
 def test_whole_reductions_use_all_cores(
-    function: object, target: str, monkeypatch: pytest.MonkeyPatch
+    row: Row, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("IRIS_TARGET", target)
-    cores = iris.targets.find(target).cores
-    kernels = iris.jit(function).kernels(np.zeros(1 << 24, np.float32))
-    first = [k for k in kernels if k.bytes > 1 << 20]  # those that read all of it
-    assert first
-    for kernel in first:
-        assert np.prod(kernel.grid) >= 4 * cores
+    """They take no longer than what is written by hand, and touch as few lines of memory."""
+    monkeypatch.setenv("IRIS_TARGET", name)
+    target, size = iris.targets.find(name), row.arguments[0].nbytes
+    kernels = iris.jit(row.function).kernels(*row.arguments)
+    long = [k for k in kernels if k.bytes >= size]
+    assert len(long) == row.kernels
+    for kernel in long:
+        programs = np.prod(kernel.grid)
+        assert programs == schedule_of(kernel.kernel.op).programs  # so none is idle
+        assert programs >= 4 * target.cores
+    milliseconds = lines = 0.0
+    for kernel in kernels:
+        (chip,) = [c for c in kernel.estimate.chips if c.chip is target]
+        milliseconds += chip.milliseconds
+        lines += np.prod(kernel.grid) * kernel.estimate.counts.device.lines
+    cycles = row.mmas * target.core.mma_cycles / target.core.schedulers / target.cores
+    least = max(row.moved * size / target.bandwidth, cycles / target.clock) / 1e6
+    assert milliseconds <= 1.3 * least
+    assert lines <= 1.3 * max(row.moved, row.loaded) * size / target.line_bytes
+
+
+def in_parts(function: Callable[[Any], Any], x: np.ndarray) -> tuple[Module, Module]:
+    """A function of arrays, as it is written and in the finest parts."""
+    whole = run(iris.jit(function).lower(x).traced, SIMPLIFIED)
+    parts = run(whole, Pipeline((SPLIT,)))
+    assert parts != whole
+    return whole, parts
+
+
+def variances(function: Callable[[Any], Any], x: np.ndarray) -> Iterator[Any]:
+    """Variances by parts, and in two loops over all of `x`."""
+    whole, parts = in_parts(function, x)
+    loops = str(run(whole, "fuse,schedule")).replace("online", "loop")
+    for module in (parts, parse(loops)):
+        (result,) = GraphProgram.of(module, DEFAULT).run(Interpreter(), [x])
+        yield result.numpy()
+
+
+@pytest.mark.parametrize("mean", [0, 100, 10_000])
+@pytest.mark.parametrize(
+    ("axes", "shape"), [(0, (30_011,)), ((0, 1), (4, 5000)), (0, (4099, 7)), ((0, 2), (70, 3, 90))]
+)
+def test_a_variance_in_parts_is_as_exact_as_one_in_two_loops(
+    axes: Any, shape: tuple[int, ...], mean: int
+) -> None:
+    x = (np.random.default_rng(0).standard_normal(shape) + mean).astype(np.float32)
+    exact = x.astype(np.float64).var(axes)
+    found = variances(lambda x: x.var(axes), x)
+    one, two = [np.abs(np.asarray(v, np.float64) - exact) / exact / EPS for v in found]
+    assert (one <= np.maximum(4 * two, 4)).all()
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e18])
+@pytest.mark.parametrize("place", [0, 1, 999, -1])
+def test_a_variance_in_parts_of_an_element_unlike_the_others(place: int, value: float) -> None:
+    x = np.random.default_rng(0).standard_normal(9973).astype(np.float32)
+    x[place] = value
+    with np.errstate(invalid="ignore"):
+        exact = x.astype(np.float64).var()
+    joined, _ = variances(lambda x: x.var(), x)
+    np.testing.assert_allclose(joined, exact, rtol=8 * EPS)
+
+
+LOWEST = {"few": 0.1, "most": 0.9, "all": 1.0}
+
+
+@pytest.mark.parametrize("share", LOWEST.values(), ids=LOWEST)
+@pytest.mark.parametrize("special", [-np.inf, np.inf, np.nan])
+@pytest.mark.parametrize("shape", [(997,), (3, 500)])
+def test_a_softmax_in_parts(shape: tuple[int, ...], special: float, share: float) -> None:
+    """Of parts, too, that are nothing but -inf."""
+    rng = np.random.default_rng(0)
+    x = (80 * rng.standard_normal(shape)).astype(np.float32)
+    x[rng.random(shape) < share] = -np.inf
+    x[..., :300] = -np.inf
+    x.flat[400] = special
+    _, parts = in_parts(softmax, x)
+    (found,) = GraphProgram.of(parts, DEFAULT).run(Interpreter(), [x])
+    with np.errstate(invalid="ignore"):
+        expected = softmax(x.astype(np.float64))
+    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-4, atol=1e-37)

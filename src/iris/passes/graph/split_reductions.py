@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from math import prod
 
 from iris.ir import graph, math
@@ -12,7 +13,10 @@ from iris.ir.control import Func
 from iris.ir.core import Facet, Level, Module, Op, Value
 from iris.ir.kinds import ReduceKind, ScanKind, accumulator, combined, identity
 from iris.ir.math import Constant, Predicate, element_type
-from iris.ir.types import DType, Tensor, i32
+from iris.ir.types import Tensor, i32
+from iris.passes.graph.parts import Parts, along, cast, repeated
+from iris.passes.graph.split_deviations import deviating, split_deviations
+from iris.passes.graph.split_exponentials import maximum_of, split_exponentials
 from iris.passes.pipeline import TargetPass
 
 EXTREMA = {
@@ -37,7 +41,8 @@ class SplitReductions(TargetPass):
     least `min_part` elements there are enough programs for all cores.  A scan of a part starts at
     the reduction of all parts before it.  It is done where the cost model says that it saves more
     than further kernels take.  Sums of floats are added in the order of the parts wherever they
-    are needed, and are rounded to 16 bits once.
+    are needed, and are rounded to 16 bits once.  For a variance or a softmax, each part has a mean
+    or a maximum of its own (`split_deviations`, `split_exponentials`).
     """
 
     name = "split-reductions"
@@ -48,9 +53,12 @@ class SplitReductions(TargetPass):
         split = 0
         for function in module:
             if isinstance(function, Func):
-                for op in list(function.body):
+                # Users come first: what the parts of these do not need is not split, too.
+                for op in reversed(list(function.body)):
                     rule = split_rules.get(type(op))
-                    if rule is not None:
+                    if op.results and not any(v.users for v in op.results):
+                        op.erase()
+                    elif rule is not None:
                         split += self._split(op, rule)
         return {"split": split}
 
@@ -78,28 +86,6 @@ class SplitReductions(TargetPass):
         return parts_that_pay(op, self.target, rereads)
 
 
-@dataclass(frozen=True)
-class Parts:
-    """An axis in parts of one length; the last may have padding at its end."""
-
-    b: Builder
-    size: int
-    count: int
-    length: int
-
-    def of(self, x: Value, axis: int, padding: float) -> Value:
-        """A tensor with two axes in place of one: the part, and the place in it."""
-        type_ = element_type(x.type)
-        before, after = type_.shape[:axis], type_.shape[axis + 1 :]
-        whole = self.count * self.length
-        if whole > self.size:
-            value = self.b(Constant(padding, Tensor((), type_.element)))
-            padded = Tensor((*before, whole, *after), type_.element)
-            x = self.b(graph.Pad((0,) * len(type_.shape), x, value, padded))
-        to = Tensor((*before, self.count, self.length, *after), type_.element)
-        return self.b(graph.Reshape(x, to))
-
-
 # The size of the axis to split, how many elements a result needs of each along it, how often the
 # parts read all elements again, and what makes the result of the parts.
 Split = tuple[int, int, int, Callable[[Parts], Value]]
@@ -112,6 +98,10 @@ def split_reduce(op: graph.Reduce) -> Split:
     shape = element_type(op.x.type).shape
     axis = max(op.axes, key=lambda axis: shape[axis])
     split = _arg_reduce if op.kind in EXTREMA else _reduce
+    if (x := deviating(op)) is not None:
+        split = partial(_deviations, x)
+    elif (top := maximum_of(op)) is not None:
+        split = partial(_exponentials, top)
     beside = prod([shape[a] for a in op.axes if a != axis])
     return shape[axis], beside, 0, lambda parts: split(op, axis, parts)
 
@@ -122,10 +112,23 @@ def _reduce(op: graph.Reduce, axis: int, parts: Parts) -> Value:
     wide = accumulator(op.kind, element)
     # The axes after it are one further on, and the parts stay.
     inner = tuple([a + (a >= axis) for a in op.axes])
-    x = parts.of(_cast(b, op.x, wide), axis, identity(op.kind, wide))
+    x = parts.of(cast(b, op.x, wide), axis, identity(op.kind, wide))
     partial = b(graph.Reduce(op.kind, inner, x))
     outer = axis - sum(a < axis for a in op.axes)
-    return _cast(b, b(graph.Reduce(op.kind, (outer,), partial)), element)
+    return cast(b, b(graph.Reduce(op.kind, (outer,), partial)), element)
+
+
+def _deviations(x: Value, op: graph.Reduce, axis: int, parts: Parts) -> Value:
+    return split_deviations(parts.b, op, x, axis, parts.count)
+
+
+def _exponentials(top: graph.Reduce, op: graph.Reduce, axis: int, parts: Parts) -> Value:
+    """With the maximum, which all that needs it takes from the parts, too."""
+    ahead = replace(parts, b=Builder(op.enclosing, top, op.location))
+    total, maximum = split_exponentials(ahead, op, top, axis)
+    maximum.name = top.result.name
+    top.result.replace_by(maximum)
+    return total
 
 
 def _arg_reduce(op: graph.Reduce, axis: int, parts: Parts) -> Value:
@@ -136,7 +139,7 @@ def _arg_reduce(op: graph.Reduce, axis: int, parts: Parts) -> Value:
     extrema = b(graph.Reduce(kind, (axis + 1,), x))
     best = b(graph.Reduce(op.kind, (axis,), extrema))
     part = b(graph.Iota(axis, places.type))
-    chosen = _broadcast(b, best, axis, places)
+    chosen = repeated(b, best, (axis,), places)
     is_chosen = b(math.Compare(Predicate.EQ, part, chosen))
     start = b(math.Mul(part, b(Constant(parts.length, element_type(places.type)))))
     other = b(Constant(i32.high, element_type(places.type)))
@@ -153,17 +156,17 @@ def _scan(op: graph.Scan, parts: Parts) -> Value:
     """Scan each part, and combine it with the reduction of all parts before it."""
     b, axis, element = parts.b, op.axis, op.x.type.element
     wide = accumulator(op.kind, element)
-    x = parts.of(_cast(b, op.x, wide), axis, identity(op.kind, wide))
+    x = parts.of(cast(b, op.x, wide), axis, identity(op.kind, wide))
     totals = b(graph.Reduce(ReduceKind(op.kind.value), (axis + 1,), x))
     within = b(graph.Scan(op.kind, axis + 1, x))
-    start = _broadcast(b, _exclusive_scan(b, op.kind, axis, totals), axis + 1, within)
+    start = repeated(b, _exclusive_scan(b, op.kind, axis, totals), (axis + 1,), within)
     whole = b(combined(op.kind)(start, within))
     shape = element_type(op.x.type).shape
     padded = (*shape[:axis], parts.count * parts.length, *shape[axis + 1 :])
     flat = b(graph.Reshape(whole, Tensor(padded, wide)))
     if padded != shape:
-        flat = _first(b, axis, parts.size, flat)
-    return _cast(b, flat, element)
+        flat = along(b, axis, 0, parts.size, flat)
+    return cast(b, flat, element)
 
 
 def _exclusive_scan(b: Builder, kind: ScanKind, axis: int, x: Value) -> Value:
@@ -173,15 +176,7 @@ def _exclusive_scan(b: Builder, kind: ScanKind, axis: int, x: Value) -> Value:
     shape = tuple([n + more for n, more in zip(type_.shape, low, strict=True)])
     neutral = b(Constant(identity(kind, type_.element), Tensor((), type_.element)))
     shifted = graph.Pad(low, b(graph.Scan(kind, axis, x)), neutral, Tensor(shape, type_.element))
-    return _first(b, axis, type_.shape[axis], b(shifted))
-
-
-def _first(b: Builder, axis: int, count: int, x: Value) -> Value:
-    """The first elements along an axis."""
-    type_ = element_type(x.type)
-    shape = (*type_.shape[:axis], count, *type_.shape[axis + 1 :])
-    rank = len(shape)
-    return b(graph.Slice((0,) * rank, (1,) * rank, x, Tensor(shape, type_.element)))
+    return along(b, axis, 0, type_.shape[axis], b(shifted))
 
 
 @split_rules(graph.Matmul)
@@ -198,15 +193,3 @@ def split_matmul(op: graph.Matmul) -> Split:
         return b(graph.Reduce(ReduceKind.SUM, (rank - 2,), b(products)))
 
     return depth, 1, 0, split
-
-
-def _broadcast(b: Builder, x: Value, axis: int, like: Value) -> Value:
-    """A tensor repeated along an axis that another one has and it has not."""
-    shape = element_type(x.type).shape
-    column = Tensor((*shape[:axis], 1, *shape[axis:]), x.type.element)
-    to = element_type(like.type).with_element(x.type.element)
-    return b(graph.Broadcast(b(graph.Reshape(x, column)), to))
-
-
-def _cast(b: Builder, x: Value, to: DType) -> Value:
-    return x if x.type.element is to else b(math.Cast(x, element_type(x.type).with_element(to)))

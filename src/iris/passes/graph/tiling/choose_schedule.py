@@ -242,7 +242,9 @@ class _Choice:
             self._split_axis(axis, self.max_elements // self._lane_count())
         inner = [_lanes_for(axes_size(e.over), self.max_elements) for e in self.aggregates.values()]
         taken = self._lane_count() if fastest in free else max(self._lane_count(), *inner, 1)
-        left = self.elementwise_tile // taken
+        # What reduces has one row with the smallest tiles: so there are most programs.
+        is_smallest = bool(reduced) and self.halvings == MOST_HALVINGS
+        left = 1 if is_smallest else self.elementwise_tile // taken
         for axis in sorted(free, key=self._elements_reused, reverse=True):
             if axis not in self.lanes and len(self.lanes) < 2:
                 self._split_axis(axis, left)

@@ -407,7 +407,10 @@ class Fusion:
             self.stored = stored
             return False
         before = own.cost.microseconds + sum(k.cost.microseconds for k in readers)
-        if sum(k.cost.microseconds for k in new) > before:
+        after = sum(k.cost.microseconds for k in new)
+        # What waits for one more kernel could not be merged with those that do not.
+        waits = any(v in self.kernels and v not in own.inputs for v in new[0].inputs)
+        if after + waits * self.target.dispatch_microseconds > before:
             self.stored = stored
             return False
         if value in self.reasons:
