@@ -161,6 +161,11 @@ def test_a_graph_leads_to_its_kernels(window: Any, block_page: Path, block: Any)
     reader.page.keyboard.press("[")
     reader.page.keyboard.press("[")
     assert reader.at("in") == "gated_block"
+    # Of more kernels than there is room for, the one that is shown is seen.
+    reader.open(f"#in={block.kernels[-1].name}")
+    ends = "e => e.getBoundingClientRect().right"
+    ends_at = reader.page.locator("#parts [aria-current]").evaluate(ends)
+    assert ends_at <= reader.page.locator("#parts").evaluate(ends) + 1
     assert reader.complaints == []
 
 
@@ -226,7 +231,7 @@ def test_a_reader_of_a_phone_sees_it_all(
         for tab in tabs:
             reader.open(f"#in=attention&pass=18&show={tab}&step=60")
             assert phone.evaluate("document.documentElement.scrollWidth") <= 390, tab
-        assert phone.evaluate(CONTRAST) == []
+            assert phone.evaluate(CONTRAST) == [], tab
         assert reader.complaints == []
     phone.close()
 
