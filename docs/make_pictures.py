@@ -93,7 +93,11 @@ def levels() -> str:
     picture = Picture(800, 0)
     left, width, right = 230, 150, 640
     passes = passes_by_level()
-    sources = {Level.GRAPH: "@iris.jit", Level.TILE: "@iris.kernel"}
+    sources = {
+        Level.GRAPH: "@iris.jit",
+        Level.TILE: "@iris.kernel",
+        Level.METAL: "@metal.kernel",
+    }
     held = {
         Level.GRAPH: "whole arrays",
         Level.TILE: "one program",
@@ -115,10 +119,10 @@ def levels() -> str:
         picture.arrow(left + width / 2, y + height, left + width / 2, bottom)
         picture.text(left + width / 2 + 16, y + height + 22, lines)
         y = bottom
-    picture.box(left, y, width, ["Metal text", "iris.codegen"], "level")
-    picture.box(right, y, 140, ["devices", "metal, softmetal"], "checked")
+    picture.box(left, y, width, ["Metal or CUDA text", "iris.codegen"], "level")
+    picture.box(right, y, 140, ["devices", "metal, softmetal,", "cuda"], "checked")
     picture.line(left + width, y + 23, right)
-    picture.height = round(y) + 66
+    picture.height = round(y) + 82
     return str(picture)
 
 

@@ -34,13 +34,17 @@ FOLDER = ROOT / "docs/pictures"
 WIDTH, HEIGHT = 1280, 760
 # By the name of the picture: whose page, where in it, light or dark.
 SHOTS = {
-    "changes": ("attention", "#in=attention&pass=18&show=changes&value=%25scores", "light"),
-    "memory": ("attention", "#in=attention&pass=33&show=memory", "dark"),
-    "layouts": ("attention", "#in=attention&pass=18&show=layouts", "light"),
+    "changes": (
+        "attention",
+        "#in=attention&pass=assign-layouts&show=changes&value=%25scores",
+        "light",
+    ),
+    "memory": ("attention", "#in=attention&pass=insert-barriers&show=memory", "dark"),
+    "layouts": ("attention", "#in=attention&pass=assign-layouts&show=layouts", "light"),
     "overview": ("attention", "#in=attention&show=overview", "light"),
     "metal": ("attention", "#in=attention&show=metal", "dark"),
     "run": ("run", "#show=run&step=52&value=%25scores", "light"),
-    "graph": ("block", "#in=block&pass=9&show=overview", "light"),
+    "graph": ("block", "#in=block&pass=fuse&show=overview", "light"),
 }
 # By the name of the picture: a command in a terminal, and what is typed when it asks.
 TERMINALS = {
@@ -93,6 +97,12 @@ def _load(name: str) -> Any:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def numbered(where: str, compilation: Any) -> str:
+    """Where in a page, with the number of a pass in place of its name."""
+    names = [] if compilation is None else [stage.name for stage in compilation.stages]
+    return re.sub("pass=([a-z-]+)", lambda m: f"pass={names.index(m[1])}", where)
 
 
 def terminal(command: str, typed: list[str], folder: str) -> str:
@@ -148,7 +158,7 @@ async def inspect(script: Path) -> None:
 
     run = ScriptProcess(str(script), [], LaunchLog(), [])
     inspector = Inspector(run)
-    async with inspector.run_test(size=(112, 30)) as pilot:
+    async with inspector.run_test(size=(116, 30)) as pilot:
         while len(run.output or []) < 20:
             await pilot.pause(0.1)
         picture = inspector.export_screenshot(title="iris top train.py")
@@ -171,7 +181,7 @@ def main() -> None:
             page = browser.new_page(
                 viewport={"width": WIDTH, "height": HEIGHT}, color_scheme=scheme
             )
-            page.goto(f"file://{folder}/{name}.html{where}")
+            page.goto(f"file://{folder}/{name}.html{numbered(where, made.get(name))}")
             _keep(page, page.screenshot(), f"viewer-{picture}")
             page.close()
         (Path(folder) / "reverse.iris").write_text(racing(), encoding="utf-8")

@@ -212,7 +212,7 @@ def test_the_inspector(script: Path) -> None:
         async with app.run_test(size=(110, 32)) as pilot:
             await until(lambda: says("#launches .figures").startswith("9\n"))
             assert "script.py  runs" in says("#head") and "on interp" in says("#head")
-            assert says("#cache .figures").startswith("6 hits\n3 misses\n")
+            assert says("#cache .figures").startswith("hits 6\nmisses 3\n")
             assert says("#memory .figures") == "no pool"
             kernels = app.query_one("#kernels", textual.widgets.DataTable)
             rows = {

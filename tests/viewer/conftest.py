@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import iris
+from iris import nn
 from iris.compiler.array_compilation import ArrayCompilation
 from iris.compiler.compilation import Compilation
 from iris.ir import to_text
@@ -46,11 +48,36 @@ def attention() -> Compilation:
     return lowered
 
 
+@iris.jit(static_argnames="heads")
+def gated_block(x, p, heads):
+    """A block of LLaMA: positions turn queries and keys, and the perceptron has a gate."""
+    batch, places, size = x.shape
+
+    def by_head(y):
+        return y.reshape(batch, places, heads, size // heads).swapaxes(1, 2)
+
+    def rotated(y):
+        a, b = y[..., : size // heads // 2], y[..., size // heads // 2 :]
+        turned = (a * p["cos"] - b * p["sin"], a * p["sin"] + b * p["cos"])
+        return np.concatenate(turned, axis=-1)
+
+    h = nn.rms_norm(x, p["norm1"])
+    q, k, v = (by_head(h @ p[name]) for name in "qkv")
+    found = nn.attention(rotated(q), rotated(k), v, causal=True)
+    x = x + found.swapaxes(1, 2).reshape(x.shape) @ p["out"]
+    h = nn.rms_norm(x, p["norm2"])
+    return x + (nn.silu(h @ p["gate"]) * (h @ p["up"])) @ p["down"]
+
+
 @pytest.fixture(scope="session")
 def block() -> ArrayCompilation:
-    script = load(ROOT / "examples/transformer_block.py")
-    p = script.parameters(64, np.random.default_rng(0))
-    lowered: ArrayCompilation = script.block.lower(np.zeros((2, 32, 64), np.float32), p, 4)
+    size, places, heads = 128, 64, 4
+    p = {name: np.ones((size, size), np.float32) for name in ("q", "k", "v", "out")}
+    p |= {name: np.ones((size, 4 * size), np.float32) for name in ("gate", "up")}
+    p |= {name: np.ones((places, size // heads // 2), np.float32) for name in ("cos", "sin")}
+    p |= {name: np.ones(size, np.float32) for name in ("norm1", "norm2")}
+    p["down"] = np.ones((4 * size, size), np.float32)
+    lowered: ArrayCompilation = gated_block.lower(np.ones((2, places, size), np.float32), p, heads)
     return lowered
 
 

@@ -41,7 +41,7 @@ class Position:
     type: DType
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Language:
     name: str
     version: tuple[int, int]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -26,6 +27,7 @@ from iris.errors import ArgumentError
 from iris.frontend.tracing import error_here
 from iris.ir.control import Func
 from iris.ir.core import Level, Module, Value
+from iris.ir.graph import Kernel
 from iris.ir.math import element_type
 from iris.ir.text.parser import parse
 from iris.ir.text.printer import to_text
@@ -67,7 +69,18 @@ class KernelCompilation(Compilation):
     @cached_property
     def stages(self) -> list[Stage]:
         """The stages, made by running the pipeline again on the kernel's graph."""
-        return self.kernel.fitting(Level.METAL, self._target, stages_of)
+        stages = self.kernel.fitting(Level.METAL, self._target, stages_of)
+        # The kernel was planned by its own schedule; what fits may be another.
+        x, y, z = entry_of(stages[-1].module).grid
+        self.grid = x, y, z
+        self._sizes = replace(self._sizes, grid=self.grid)
+        return stages
+
+    @property
+    def _kernels(self) -> list[Kernel]:
+        """The kernels, by the schedules that they run by."""
+        ops = entry_of(self.stages[0].module).walk()
+        return [op for op in ops if isinstance(op, Kernel)]
 
     def _lower(self) -> Func:
         return self.kernel.lowered(Level.METAL, self._target)
@@ -92,13 +105,11 @@ class KernelCompilation(Compilation):
     def why(self) -> str:
         """The schedules that were considered for the kernel, and what each costs; of kernels that
         run side by side, for each of them."""
-        kernels = self.kernel.op.kernels
-        return "\n".join([explanation(op, MAX_TILE_BYTES, self._target) for op in kernels])
+        return "\n".join([explanation(op, MAX_TILE_BYTES, self._target) for op in self._kernels])
 
     def page_parts(self, sources: Sources) -> list[dict[str, Any]]:
-        kernels = self.kernel.op.kernels
         schedules = []
-        for op in kernels:
+        for op in self._kernels:
             tried, refused = considered_schedules(op, MAX_TILE_BYTES, self._target)
             considered = [schedule._asdict() for schedule in tried]
             schedules.append({"name": op.symbol, "considered": considered, "refused": refused})

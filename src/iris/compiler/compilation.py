@@ -71,26 +71,26 @@ def optimize(
 class Emitter:
     """Emits the text of a kernel once, for all who want it: a dump, and a device."""
 
-    def __init__(self, device: Device):
-        self.accepts = device.accepts
-        self._emitted: dict[Func, Source] = {}
+    def __init__(self) -> None:
+        self._emitted: dict[tuple[Func, Language], Source] = {}
 
     def text(self, kernel: Func) -> str:
         """The text of a kernel in Metal IR, in the Metal Shading Language."""
         from iris.codegen.languages.msl import MSL  # opened when first used
 
-        source = self.source(kernel) if self.accepts is MSL else None
-        return text_of(kernel) if source is None else source.text
+        return self._of(kernel, MSL).text
 
-    def source(self, kernel: Func) -> Source | None:
-        """The text that the device accepts, if it accepts any."""
-        if isinstance(self.accepts, Level):
-            return None
-        if kernel not in self._emitted:
+    def source(self, kernel: Func, device: Device) -> Source | None:
+        """The text that a device accepts, if it accepts any."""
+        return None if isinstance(device.accepts, Level) else self._of(kernel, device.accepts)
+
+    def _of(self, kernel: Func, language: Language) -> Source:
+        key = kernel, language
+        if key not in self._emitted:
             from iris.codegen.emitter import emit  # opened when first used
 
-            self._emitted[kernel] = emit(kernel, self.accepts)
-        return self._emitted[kernel]
+            self._emitted[key] = emit(kernel, language)
+        return self._emitted[key]
 
 
 @dataclass(frozen=True)

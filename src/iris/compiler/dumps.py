@@ -2,13 +2,15 @@
 
 A folder is named after the function and a digest of all that decides the result: the IR before the
 first pass, with its source lines, and the pipeline.  So two specialisations of a kernel have two
-folders, and whoever compiles the same again writes the same again.  A folder is written under a
-name of its own and then takes its place in one step, so that threads and processes mix nothing; a
-folder called `unfinished` is of a process that was killed.
+folders, and whoever compiles the same again writes the same again.  A folder is written when the
+passes are done or something stopped them, under a name of its own, and then takes its place in one
+step, so that threads and processes mix nothing; a folder called `unfinished` is of a process that
+was killed.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -79,13 +81,7 @@ class Dump(Instrument):
         self.printer = Reprinter()
         self.text = self.printer.text(module)
         self.folder = _folder(self.root, module, pipeline, self.text)
-        own = f"unfinished-{os.urandom(4).hex()}"
-        self.unfinished = self.folder.with_name(f"{self.folder.name}-{own}")
-        try:
-            self.unfinished.mkdir(parents=True)
-            self.opened = os.open(self.unfinished, os.O_RDONLY)  # until the dump has its place
-        except OSError as error:
-            raise self._cannot_write(error) from None
+        self.files: dict[str, str] = {}  # written together: that takes the system half as long
         self.stages: list[dict[str, object]] = []
         self._add("input", module, True, 0.0, {})
 
@@ -99,7 +95,7 @@ class Dump(Instrument):
         function = _function(module)
         try:
             if failure is None and self.emit and "msl" in self.levels and _is_kernel(function):
-                self._write(f"{len(self.stages):02}-msl.metal", self.emit(function))
+                self.files[f"{len(self.stages):02}-msl.metal"] = self.emit(function)
         finally:
             manifest = {
                 "iris": __version__,
@@ -110,11 +106,12 @@ class Dump(Instrument):
             head = json.dumps(manifest, indent=1).removesuffix("\n}")
             # A line each: with an indent, the encoder is ten times as slow.
             stages = ",\n  ".join(map(json.dumps, self.stages))
+            self.files[MANIFEST] = f'{head},\n "stages": [\n  {stages}\n ]\n}}\n'
             try:
-                self._write(MANIFEST, f'{head},\n "stages": [\n  {stages}\n ]\n}}\n')
-            finally:
-                os.close(self.opened)
-            self._publish()
+                self._publish()
+            except OSError as error:
+                why = f"cannot write the dump {self.folder}: {error.strerror}"
+                raise FileError(why) from None
 
     def _add(
         self, name: str, module: Module, changed: bool, seconds: float, counts: Mapping[str, int]
@@ -139,7 +136,8 @@ class Dump(Instrument):
             after = f"after pass {number} of {len(self.passes)}, {name}"
             where = after if number else "the input"
             how = "" if changed else ", which changed nothing"
-            self._write(file, f"# {command}\n# {where}{how}; Iris {__version__}\n{self.text}")
+            head = f"# {command}\n# {where}{how}; Iris {__version__}\n"
+            self.files[file] = head + self.text
 
     def _verb(self, pipeline: Pipeline) -> str:
         """What goes on from a file: to the text of kernels, if the pipeline leads to one."""
@@ -147,34 +145,26 @@ class Dump(Instrument):
         target = next((p.target for p in pipeline if isinstance(p, TargetPass)), None)
         return verb if target is None else f"{verb} --target {target.name}"
 
-    def _write(self, file: str, text: str) -> None:
-        # Relative to the open folder, which spares the system its way there.
-        try:
-            to = os.open(file, os.O_WRONLY | os.O_CREAT, 0o666, dir_fd=self.opened)
-            with open(to, "wb", buffering=0) as written:
-                written.write(text.encode())
-        except OSError as error:
-            raise self._cannot_write(error) from None
-
     def _publish(self) -> None:
-        """Put the folder in its place; one that is there is of an earlier compilation."""
-        old = self.unfinished.with_name(f"{self.unfinished.name}-old")
+        """Write the folder and put it in its place; one that is there is of an earlier time."""
+        own = f"unfinished-{os.urandom(4).hex()}"
+        unfinished = self.folder.with_name(f"{self.folder.name}-{own}")
+        unfinished.mkdir(parents=True)
+        for file, text in self.files.items():
+            with open(f"{unfinished}/{file}", "wb", buffering=0) as written:
+                written.write(text.encode())
+        old = unfinished.with_name(f"{unfinished.name}-old")
         while True:
             try:
-                self.unfinished.rename(self.folder)
+                unfinished.rename(self.folder)
                 break
-            except FileExistsError:
-                pass
             except OSError as error:
-                if not self.folder.exists():
-                    raise self._cannot_write(error) from None
+                if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
+                    raise
             with suppress(FileNotFoundError):  # another thread or process has moved it away
                 self.folder.rename(old)
                 shutil.rmtree(old)
         _WRITTEN.add((self.folder, knobs.dump()))
-
-    def _cannot_write(self, error: OSError) -> FileError:
-        return FileError(f"cannot write the dump {self.folder}: {error.strerror}")
 
 
 def _folder(root: Path, module: Module, pipeline: Pipeline, text: str) -> Path:

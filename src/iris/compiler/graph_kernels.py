@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from iris.compiler.compilation import Emitter, entry_of, level_of, optimize, target_of
-from iris.compiler.dumps import is_dumped
 from iris.compiler.options import Options
 from iris.cost.resources import needs_of
 from iris.errors import OutOfResources, PipelineError
@@ -44,7 +43,9 @@ class GraphKernel:
     inputs: tuple[Value, ...]
     module: Module  # a function of the inputs that has only this kernel
     keeps_schedule: bool  # even if that does not fit
-    _lowered: dict[tuple[Level, Target], Func] = field(default_factory=dict, repr=False)
+    _lowered: dict[tuple[Level, Target], tuple[Func, Emitter]] = field(
+        default_factory=dict, repr=False
+    )
 
     @property
     def name(self) -> str:
@@ -86,9 +87,14 @@ class GraphKernel:
 
     def lowered(self, level: Level, target: Target) -> Func:
         """The kernel as a function at a level."""
+        return self._lower(level, target)[0]
+
+    def _lower(self, level: Level, target: Target) -> tuple[Func, Emitter]:
         key = level, target
         if key not in self._lowered:
-            self._lowered[key] = entry_of(self.fitting(level, target, optimize))
+            emitter = Emitter()
+            lower = functools.partial(optimize, text_of=emitter.text)
+            self._lowered[key] = entry_of(self.fitting(level, target, lower)), emitter
         return self._lowered[key]
 
     def spills(self, target: Target) -> bool:
@@ -137,13 +143,9 @@ class GraphKernel:
 
     def emitted(self, device: Device) -> tuple[Func, Source | None]:
         """What a device compiles: the kernel, and its text where the device accepts that."""
-        emitter = Emitter(device)
-        level, target = level_of(device), target_of(device)
-        entry = self._lowered.pop((level, target), None)  # for `spills`, or for who looked at it
-        if entry is None or not self.fitting(level, target, is_dumped):
-            lower = functools.partial(optimize, text_of=emitter.text)
-            entry = entry_of(self.fitting(level, target, lower))
-        return entry, emitter.source(entry)
+        entry, emitter = self._lower(level_of(device), target_of(device))
+        self._lowered.clear()  # a device keeps of it what it needs
+        return entry, emitter.source(entry, device)
 
 
 def compile_all(kernels: Sequence[GraphKernel], device: Device) -> list[tuple[Program, Grid]]:

@@ -88,7 +88,7 @@ class Compiled:
         written = {v.name or "" for v in writes(effects_within(entry)) if isinstance(v, Value)}
         from iris.compiler.compilation import Emitter, entry_of  # opened when first used
 
-        source = (emitter or Emitter(device)).source(entry)
+        source = (emitter or Emitter()).source(entry, device)
         asked = [op for op in entry_of(traced).walk() if isinstance(op, (Extent, metal.Extent))]
         extents = frozenset([(op.base.name or "", op.axis) for op in asked])
         program = device.compile(entry, source)
@@ -298,7 +298,7 @@ class Kernel(Decorated):
         from iris.compiler.compilation import Emitter, entry_of, optimize  # opened when first used
 
         traced = self.traced(given, options)
-        emitter = Emitter(device)
+        emitter = Emitter()
         entry = entry_of(optimize(traced, _pipeline(options, device), emitter.text))
         return Compiled.of(entry, traced, device, tuple(given.specs.values()), emitter)
 

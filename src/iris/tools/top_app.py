@@ -54,7 +54,7 @@ class Inspector(App[None]):
     .figures { height: auto; }
     Sparkline { height: 1; }
     #kernels { height: 1fr; border: round $primary; }
-    #output { height: 1fr; border: round $primary; }
+    #output { height: 1fr; border: round $primary; overflow: auto; }
     """
     BINDINGS = [  # noqa: RUF012 - as the base declares it
         Binding("q", "quit", "Quit"),
@@ -138,10 +138,10 @@ class Inspector(App[None]):
         size, kept = sum(u.bytes for u in used), sum(u.kept_bytes for u in used)
         buffers, launches = sum(u.buffers for u in used), sum(u.launches for u in used)
         hits, asked = sum(u.cache_hits for u in used), sum(u.cache_misses for u in used)
-        compiled = f"{log.hits} hits\n{log.misses} misses\n{log.compile_seconds:.2f} s"
+        compiled = f"hits {log.hits}\nmisses {log.misses}\n{log.compile_seconds:.2f} s"
         if used:
             self._card("memory").tell(
-                f"{size / 1e6:.2f} MB\n{buffers} buffers\nkept {kept / 1e6:.2f} MB"
+                f"{size / 1e6:.2f} MB\nbuffers {buffers}\nkept {kept / 1e6:.2f} MB"
             )
             self._card("queues").tell(f"{sum(u.streams for u in used)} busy\n{launches} in flight")
             compiled += f"\ndisk {hits} of {hits + asked}"

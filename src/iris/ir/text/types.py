@@ -181,7 +181,7 @@ def read_linear(cursor: Cursor) -> LinearLayout:
     """`linear<8x8, register=[(0,1)], lane=[(0,2), (1,0), (2,0), (0,4), (4,0)]>`."""
     start = cursor.mark
     if not cursor.at("linear"):
-        example = "linear<128, register=[1, 2], lane=[4, 8, 16, 32, 64]>"
+        example = "linear<128, register=[1, 2], lane=[4, 8, 16, 32, 64], simdgroup=[]>"
         cursor.fail(f"a layout, such as {example}", ("linear",))
     cursor.advance()
     cursor.expect("<")

@@ -39,7 +39,9 @@ function show() {
   markValue();
   markPlace();
   markLine();
-  $("passes").querySelector("[aria-current]")?.scrollIntoView({ block: "nearest" });
+  for (const list of ["parts", "passes"]) {
+    $(list).querySelector("[aria-current]")?.scrollIntoView({ block: "nearest" });
+  }
   if (tab.name === "run") markRun();
 }
 
