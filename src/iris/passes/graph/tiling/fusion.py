@@ -41,8 +41,8 @@ _Ends: TypeAlias = tuple[tuple[Value, ...], tuple[Value, ...]]  # outputs, input
 
 # From how many values on they are inlined together.
 MANY = 16
-# The most ops of the kernels that are planned again for one value to be stored or not.
-MOST_OPS = 256
+# The most ops of a kernel that is planned again for one value to be stored or not.
+MOST_OPS = 128
 
 
 class _Planned(NamedTuple):
@@ -429,8 +429,8 @@ class Fusion:
 
     def _try_inline(self, value: Value) -> bool:
         readers, own = self.kernels.readers(value), self.kernels[value]
-        if _planned_ops(readers, own) > MOST_OPS:
-            self.reasons[value] = f"with it its consumers would have over {MOST_OPS} ops"
+        if any(len(k.ops) + len(own.ops) > MOST_OPS for k in readers):
+            self.reasons[value] = f"with it a consumer would have over {MOST_OPS} ops"
             return False
         before = own.cost.microseconds + sum(k.cost.microseconds for k in readers)
         try:
@@ -455,7 +455,7 @@ class Fusion:
         changed = False
         for value in list(self.stored):
             readers = self.kernels.readers(value)
-            if value in self.results or not readers or _planned_ops(readers) > MOST_OPS:
+            if value in self.results or not readers or any(len(k.ops) > MOST_OPS for k in readers):
                 continue
             first, *others = [_elementwise_chain(value, reader) for reader in readers]
             for later in reversed(first):
@@ -607,13 +607,6 @@ class Fusion:
         except CannotFuse as error:
             return str(error)
         return "one of them was merged with a third kernel before"
-
-
-def _planned_ops(kernels: Iterable[Candidate], *beside: Candidate) -> int:
-    """How many ops there are to plan in kernels with others' ops in each; equal ones are planned
-    once."""
-    more = sum([len(kernel.ops) for kernel in beside])
-    return sum([len(k.ops) + more for k in {k.structure: k for k in kernels}.values()])
 
 
 def _elementwise_chain(value: Value, reader: Candidate) -> list[Value]:
