@@ -16,6 +16,15 @@ from iris.passes.graph.tiling.index_expr import Axis, IndexExpr, weighted_sum
 class CannotFuse(Exception):
     """Says why some ops cannot be one kernel."""
 
+    def again(self) -> CannotFuse:
+        """The same to raise once more, without what led to it the first time."""
+        return type(self)(*self.args)
+
+
+class DoesNotFit(CannotFuse):
+    """Says that some ops need more arrays or registers than a kernel has.  Together with others
+    they may need fewer."""
+
 
 @dataclass(frozen=True)
 class Within:

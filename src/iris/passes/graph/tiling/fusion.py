@@ -6,8 +6,10 @@ from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import combinations
-from typing import NamedTuple
+from functools import cached_property
+from heapq import heappop, heappush
+from itertools import combinations, islice
+from typing import NamedTuple, TypeAlias
 
 from iris.ir import graph
 from iris.ir.axis_schedule import WrittenSchedule
@@ -16,7 +18,7 @@ from iris.ir.core import Op, Value
 from iris.ir.math import Elementwise, element_type
 from iris.passes.graph.tiling.choose_schedule import cheapest_schedule
 from iris.passes.graph.tiling.element_graph import ElementGraph
-from iris.passes.graph.tiling.element_ref import CannotFuse
+from iris.passes.graph.tiling.element_ref import CannotFuse, DoesNotFit
 from iris.passes.graph.tiling.element_rules import SCATTER_READ
 from iris.passes.graph.tiling.kernel_cost import Cost, cost_of
 from iris.passes.graph.tiling.kernel_regions import Candidate
@@ -35,10 +37,12 @@ from iris.passes.graph.tiling.tile_limits import MAX_TILE_BYTES
 from iris.passes.graph.tiling.tile_program import Part, build_tile_func
 from iris.targets import Target
 
+_Ends: TypeAlias = tuple[tuple[Value, ...], tuple[Value, ...]]  # outputs, inputs
+
 # From how many values on they are inlined together.
-MANY = 32
+MANY = 16
 # The most ops of a kernel that is planned again for one value to be stored or not.
-MOST_OPS = 256
+MOST_OPS = 128
 
 
 class _Planned(NamedTuple):
@@ -99,29 +103,76 @@ def _name(value: Value) -> str:
     return what if op is None or not op.location else f"{what} at {op.location}"
 
 
+class _Flow:
+    """Which kernels read from which."""
+
+    def __init__(self, kernels: Mapping[Value, Candidate]):
+        self.kernels = kernels
+        self.readers: dict[Value, list[Candidate]] = {}
+        for kernel in dict.fromkeys(kernels.values()):
+            for read in kernel.inputs:
+                self.readers.setdefault(read, []).append(kernel)
+
+    def in_order(self) -> Iterator[Candidate]:
+        """Yield the kernels, each after those that it reads from."""
+        done: set[Candidate] = set()
+
+        def visit(kernel: Candidate) -> Iterator[Candidate]:
+            if kernel in done:
+                return
+            done.add(kernel)
+            for value in kernel.inputs:
+                if value in self.kernels:
+                    yield from visit(self.kernels[value])
+            yield kernel
+
+        for kernel in self.kernels.values():
+            yield from visit(kernel)
+
+    def readers_of(self, kernel: Candidate) -> dict[Candidate, None]:
+        """The kernels that read what a kernel writes."""
+        return dict.fromkeys([k for v in kernel.outputs for k in self.readers.get(v, ())])
+
+    @cached_property
+    def bits(self) -> dict[Candidate, int]:
+        """A bit for each kernel."""
+        return {kernel: 1 << n for n, kernel in enumerate(self.in_order())}
+
+    @cached_property
+    def needing(self) -> dict[Candidate, int]:
+        """By each kernel the bits of those that read from it, directly or through others."""
+        needing: dict[Candidate, int] = {}
+        for kernel in reversed(self.bits):
+            needing[kernel] = 0
+            for reader in self.readers_of(kernel):
+                needing[kernel] |= self.bits[reader] | needing[reader]
+        return needing
+
+
 class _Kernels(dict[Value, Candidate]):
     """The kernel that writes each stored value."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._readers: dict[Value, list[Candidate]] | None = None  # until a kernel changes
+        self._flow: _Flow | None = None  # until a kernel changes
 
     def __setitem__(self, value: Value, kernel: Candidate) -> None:
         super().__setitem__(value, kernel)
-        self._readers = None
+        self._flow = None
 
     def __delitem__(self, value: Value) -> None:
         super().__delitem__(value)
-        self._readers = None
+        self._flow = None
+
+    @property
+    def flow(self) -> _Flow:
+        if self._flow is None:
+            self._flow = _Flow(self)
+        return self._flow
 
     def readers(self, value: Value) -> Sequence[Candidate]:
         """The kernels that read a value."""
-        if self._readers is None:
-            self._readers = {}
-            for kernel in dict.fromkeys(self.values()):
-                for read in kernel.inputs:
-                    self._readers.setdefault(read, []).append(kernel)
-        return self._readers.get(value, ())
+        return self.flow.readers.get(value, ())
 
 
 class Fusion:
@@ -131,9 +182,11 @@ class Fusion:
         self.function = function
         self.target = target
         self.max_arrays = max_arrays(target)
-        self.candidates: dict[tuple[tuple[Value, ...], tuple[Value, ...]], Candidate | str] = {}
+        self.candidates: dict[
+            tuple[tuple[Value, ...], tuple[Value, ...]], Candidate | CannotFuse
+        ] = {}
         # Equal kernels, such as those of equal layers, are planned once.
-        self.planned: dict[Hashable, _Planned | str] = {}
+        self.planned: dict[Hashable, _Planned | CannotFuse] = {}
         self.refined: dict[Hashable, WrittenSchedule] = {}
         self.lowered: dict[Candidate, Lowered] = {}
         arguments = function.body.arguments
@@ -149,7 +202,7 @@ class Fusion:
         self._decide()
         while not self._all_lower():
             self._decide()
-        self.launches = side_by_side(self._alone(kernel) for kernel in self.in_order())
+        self.launches = side_by_side(self._alone(kernel) for kernel in self.kernels.flow.in_order())
         for launch in self.launches:
             launch.schedule()
 
@@ -175,7 +228,7 @@ class Fusion:
             try:
                 self._lowered(kernel)
             except CannotFuse as error:
-                self.candidates[kernel.outputs, kernel.inputs] = str(error)
+                self.candidates[kernel.outputs, kernel.inputs] = error
                 lowered = False
         return lowered
 
@@ -238,17 +291,17 @@ class Fusion:
             try:
                 self.candidates[key] = self._plan_candidate(outputs, read, ops)
             except CannotFuse as error:
-                self.candidates[key] = str(error)
+                self.candidates[key] = error
         candidate = self.candidates[key]
-        if isinstance(candidate, str):
-            raise CannotFuse(candidate)
+        if isinstance(candidate, CannotFuse):
+            raise candidate.again()
         return candidate
 
     def _plan_candidate(
         self, outputs: tuple[Value, ...], read: tuple[Value, ...], ops: Iterable[Op]
     ) -> Candidate:
         if len(read) + len(outputs) > self.max_arrays:
-            raise CannotFuse(
+            raise DoesNotFit(
                 f"a kernel takes {self.max_arrays} arrays, not {len(read) + len(outputs)}"
             )
         order = sorted(ops, key=self.position.__getitem__)
@@ -264,10 +317,10 @@ class Fusion:
                 )
                 self.planned[structure] = self._plan_of(schedule, numbers)
             except CannotFuse as error:
-                self.planned[structure] = str(error)
+                self.planned[structure] = error
         planned = self.planned[structure]
-        if isinstance(planned, str):
-            raise CannotFuse(planned)
+        if isinstance(planned, CannotFuse):
+            raise planned.again()
         schedule = schedule or planned.schedule
         values = list(numbers)
         rounded_sums = tuple([values[n] for n in planned.rounded_sums])
@@ -278,7 +331,7 @@ class Fusion:
     def _plan_of(self, schedule: KernelSchedule, numbers: Mapping[Value, int]) -> _Planned:
         cost = cost_of(schedule, self.target)
         if cost.spilled:
-            raise CannotFuse(
+            raise DoesNotFit(
                 f"a thread would hold {cost.spilled} values of 32 bits more than fit its registers"
             )
         aggregates = schedule.elements.aggregates
@@ -324,39 +377,55 @@ class Fusion:
         To plan the kernel again for each of them would take time that is quadratic in them.  A few
         are left to be tried one by one.
         """
-        own = self._needed_by_one(kernel)
+        needed = self._needed_by_one(kernel)
+        own = list(islice(needed, MANY))
         if len(own) < MANY:
             return None
-        grown, inlined = None, 0
-        for count in (2**n for n in range((2 * len(own) - 1).bit_length())):
+        grown, inlined, count = None, 0, 1
+        while count < 2 * len(own):
             replaced = [kernel, *[self.kernels[v] for v in own[:count]]]
-            with suppress(CannotFuse):  # with more of them it may read fewer arrays
+            try:
                 new = self._candidate(kernel.outputs, own[:count])
+            except DoesNotFit:  # with more of them it may
+                pass
+            except CannotFuse:
+                break
+            else:
                 if new.cost.operations > sum(k.cost.operations for k in replaced) or (
                     new.cost.programs < max(k.cost.programs for k in replaced)
                 ):
                     break
                 if new.cost.microseconds < sum(k.cost.microseconds for k in replaced):
                     grown, inlined = new, count
+            count *= 2
+            own += islice(needed, max(0, count - len(own)))
         if grown is not None:
             for value in own[:inlined]:
                 del self.stored[value], self.kernels[value]
             self._adopt([grown])
         return grown
 
-    def _needed_by_one(self, kernel: Candidate) -> list[Value]:
-        """The stored values that only one kernel needs, directly or for others of them; each comes
-        after those that need it."""
+    def _needed_by_one(self, kernel: Candidate) -> Iterator[Value]:
+        """Yield the stored values that only one kernel needs, directly or for others of them; each
+        comes after those that need it."""
         inside = {kernel}
-        own: list[Value] = []
-        for value in reversed(list(self.stored)):
-            readers = self.kernels.readers(value)
-            if readers and value not in self.results and inside.issuperset(readers):
-                maker = self.kernels[value]
-                if maker.outputs == (value,):
-                    inside.add(maker)
-                    own.append(value)
-        return own
+        waiting: list[tuple[int, Value]] = []  # the last first
+
+        def wait_for(values: Iterable[Value]) -> None:
+            for value in values:
+                if value in self.kernels:
+                    heappush(waiting, (-self._position(value), value))
+
+        wait_for(kernel.inputs)
+        while waiting:
+            _, value = heappop(waiting)
+            maker = self.kernels[value]
+            if maker in inside or maker.outputs != (value,) or value in self.results:
+                continue
+            if inside.issuperset(self.kernels.readers(value)):
+                inside.add(maker)
+                wait_for(maker.inputs)
+                yield value
 
     def _try_inline(self, value: Value) -> bool:
         readers, own = self.kernels.readers(value), self.kernels[value]
@@ -497,35 +566,12 @@ class Fusion:
 
     def _between(self, first: Candidate, last: Candidate) -> bool:
         """Whether a third kernel reads from `first` and writes for `last`."""
-        seen: set[Candidate] = set()
-        open_ = [k for v in first.outputs for k in self.kernels.readers(v) if k is not last]
-        while open_:
-            kernel = open_.pop()
-            if kernel is last:
-                return True
-            if kernel not in seen:
-                seen.add(kernel)
-                open_ += [k for v in kernel.outputs for k in self.kernels.readers(v)]
-        return False
+        flow = self.kernels.flow
+        bit = flow.bits[last]
+        return any(flow.needing[k] & bit for k in flow.readers_of(first) if k is not last)
 
     def _position(self, value: Value) -> int:
         return -1 if value.op is None else self.position[value.op]
-
-    def in_order(self) -> Iterator[Candidate]:
-        """Yield the kernels, each after those that it reads from."""
-        done: set[Candidate] = set()
-
-        def visit(kernel: Candidate) -> Iterator[Candidate]:
-            if kernel in done:
-                return
-            done.add(kernel)
-            for value in kernel.inputs:
-                if value in self.kernels:
-                    yield from visit(self.kernels[value])
-            yield kernel
-
-        for kernel in self.kernels.values():
-            yield from visit(kernel)
 
     @property
     def why(self) -> list[Boundary | Apart]:
