@@ -332,15 +332,30 @@ def loop_layouts(layouts: LayoutPreferences, op: Loop) -> None:
         # The values of an iteration decide, rather than the initial ones.
         sources = [(g, layouts.of(after) or layouts.of(initial)) for g, initial, after in pending]
         fixed = [(g, layout) for g, layout in sources if layout is not None]
-        if not fixed and pending:  # nothing decides: take the default for one
+        if not fixed and pending:  # nothing decides: take for one what its users have
             group, _, _ = pending[0]
-            fixed = [(group, layouts.preferred_or_default(group[0]))]
+            fixed = [
+                (group, _used_layout(layouts, group) or layouts.preferred_or_default(group[0]))
+            ]
         if not fixed:
             return
         for group, layout in fixed:
             for value in group:
                 layouts.fix(value, layout)
         pending = [entry for entry in pending if layouts.of(entry[0][0]) is None]
+
+
+def _used_layout(layouts: LayoutPreferences, group: Sequence[Value]) -> LinearLayout | None:
+    """The first preferred layout of what elementwise ops make of some values."""
+    made = list(group)
+    for value in made:  # which grows
+        for user in value.users:
+            if isinstance(user, Elementwise) and user.results[0] not in made:
+                layout = layouts.of(user.results[0])
+                if layout is not None:
+                    return layout
+                made.append(user.results[0])
+    return None
 
 
 @visiting(If)
