@@ -129,12 +129,12 @@ def _is_zero(tree: Tree) -> bool:
     return isinstance(tree, Number) and tree.value == 0
 
 
-def _steady_offset(ctx: Writer, op: metal.Load | metal.Store) -> Expression:
+def _steady(ctx: Writer, offset: Value, mask: Value | None) -> Expression:
     """Where an access is; known before it, if all lanes must come to that and not all do to it."""
-    offset = ctx.number(op.offset)
-    if op.mask is not None and offset.touches & Touch.CONVERGENT:
-        return ctx.declare(op.offset, ctx.expressions[op.offset])
-    return offset
+    number = ctx.number(offset)
+    if mask is not None and number.touches & Touch.CONVERGENT:
+        return ctx.declare(offset, ctx.expressions[offset])
+    return number
 
 
 @emit(metal.Load)
@@ -155,7 +155,7 @@ def _load(ctx: Writer, op: metal.Load) -> Expression | None:
 
 def _loaded(ctx: Writer, op: metal.Load) -> Expression | None:
     dtype = dtype_of(op.result)
-    offset = _steady_offset(ctx, op)
+    offset = _steady(ctx, op.offset, op.mask)
     mask = None if op.mask is None else ctx.value(op.mask)
     form = _access_form(ctx, op.base, op.result)
     place = _place(ctx, op.base, offset, form, const=True, volatile=op.volatile)
@@ -221,7 +221,7 @@ ASSIGNS.add(metal.Store)
 def _store(ctx: Writer, op: metal.Store) -> None:
     dtype = dtype_of(op.value)
     ctx.written.add(op.base)
-    offset = _steady_offset(ctx, op)
+    offset = _steady(ctx, op.offset, op.mask)
     x = ctx.value(op.value)
     mask = None if op.mask is None else ctx.value(op.mask)
     form = _access_form(ctx, op.base, op.value)
@@ -260,7 +260,7 @@ def _copy(ctx: Writer, op: metal.Copy) -> None:
     size = op.count * dtype_of_memory(op.base).bytes
     lanes = size // ctx.language.word.bytes
     form = Form(lanes, 1)
-    offset, source_offset = ctx.number(op.offset), ctx.number(op.source_offset)
+    offset, source_offset = ctx.number(op.offset), _steady(ctx, op.source_offset, op.mask)
     mask = None if op.mask is None else ctx.value(op.mask)
     ctx.flush()
     to, source = (

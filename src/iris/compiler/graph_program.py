@@ -224,7 +224,9 @@ def to_argument(value: Value, array: Any, device: Device) -> ArrayArgument:
         return array.argument
     type_ = element_type(value.type)
     source = array if isinstance(array, np.ndarray) else np.asarray(array, storage(type_.element))
-    argument = ArrayArgument(device.allocate(source.nbytes), 0, type_.element, type_.shape)
+    if source.shape != type_.shape:
+        raise error_here(ArgumentError, f"an array of shape {source.shape} is no {type_}")
+    argument = ArrayArgument(device.allocate(_bytes(value)), 0, type_.element, type_.shape)
     device.copy_in(argument, source)
     return argument
 

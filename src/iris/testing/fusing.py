@@ -44,8 +44,8 @@ def fuses(
 
     The kernels hand on memory as they do for users: what one writes, the next reads, and memory
     that nothing needs any more is used again.  They are compared with what NumPy returns, as in
-    `matches_numpy`.  A pipeline makes the kernels; those that have schedules stay as they are.  The
-    device must compute functions such as `exp` as the interpreter does.
+    `matches_numpy`.  A pipeline makes the kernels; those that have schedules stay as they are.
+    Functions such as `exp` are as exact as the device's target says, on an interpreter exact.
     """
     __tracebackhide__ = True
     passes = Pipeline() if is_scheduled(program.function) else pipeline
@@ -54,7 +54,9 @@ def fuses(
 
 def _fuses(device: Device, program: Program) -> Judge:
     """The oracle: a graph as kernels on a device."""
-    expected = Expected.of(program, EXPANDED)
+    functions = device.target.ulps if isinstance(device.accepts, Language) else {}
+    exact = {name: Accuracy(ulps) for name, ulps in functions.items()}
+    expected = Expected.of(program, {**exact, **EXPANDED})
 
     def judge(made: Program, rest: Pipeline) -> None:
         """Only where kernels are wrong, and where a pass is looked for that may be guilty, the

@@ -1,12 +1,12 @@
-"""Random histories of what caches keep on disk, as two processes and bad luck write them.
+"""Random histories of a cache on disk, as two processes and bad luck write it.
 
     @given(kept.histories())
     def test_caches(history):
         history.check()
 
 Caches put, get and drop entries; between, files are cut short, changed, swapped, or written by
-another version.  What was put last for the same parts is found again if nothing happened to it, and
-nothing else ever is.
+another version.  What was put last for the same parts is found again if nothing happened to it; else
+nothing, or what was put for them before, if somebody has made copies.
 """
 
 from __future__ import annotations
@@ -104,9 +104,11 @@ class _Run:
         self.choices, self.folder, self.done = choices, folder, done
         self.toolchains = [choices.of(_TOOLCHAINS) for _ in "12"]
         self.caches = [Cache(t) for t in self.toolchains]
-        # What was put for each toolchain and parts, and for which of them nothing happened since.
-        self.put: dict[tuple[str, tuple[str, ...]], bytes] = {}
+        # For each toolchain and parts what may be found, which was put last at the end; and for
+        # which of them nothing happened since.
+        self.put: dict[tuple[str, tuple[str, ...]], list[bytes]] = {}
         self.whole: set[tuple[str, tuple[str, ...]]] = set()
+        self.has_copied = False
 
     def steps(self) -> Iterator[None]:
         for number in range(STEPS):
@@ -129,7 +131,8 @@ class _Run:
             content = bytes([number]) * choices.of((3, 1, 0, 200))
             self.done.append(f"put {name}: {content[:3]!r}...")
             cache.put(cache.key(*parts), content)
-            self.put[name] = content
+            self._forget(name)
+            self.put.setdefault(name, []).append(content)
             self.whole.add(name)
         elif style < 5:
             self._accident()
@@ -139,19 +142,25 @@ class _Run:
         elif style == 6 and choices.flag():
             self.done.append(f"drop {name}")
             cache.drop(cache.key(*parts))
-            self.put.pop(name, None)
+            self._forget(name)
             self.whole.discard(name)
         else:
             self.get(which, parts)
+
+    def _forget(self, name: tuple[str, tuple[str, ...]]) -> None:
+        """What was put before cannot be found any more, if no file was copied."""
+        if not self.has_copied:
+            self.put.pop(name, None)
 
     def get(self, which: int, parts: tuple[str, ...]) -> None:
         cache, name = self.caches[which], (self.toolchains[which], parts)
         self.done.append(f"get {name}")
         found = cache.get(cache.key(*parts))
-        if found is None:
-            assert name not in self.whole, "it finds nothing"
+        put = self.put.get(name, [])
+        if name in self.whole:
+            assert found == put[-1], f"it finds {found!r:.30}"
         else:
-            assert found == self.put.get(name), f"it finds {found[:9]!r}"
+            assert found is None or found in put, f"it finds {found[:9]!r}"
 
     def _accident(self) -> None:
         """Something happens to a file, whose name does not say what it is of."""
@@ -166,6 +175,7 @@ class _Run:
         before = {name: self._file(name) for name in self.whole}
         self.done.append(f"{happens.__name__[1:]} {one.name[:8]} {other.name[:8]}")
         happens(one, other)
+        self.has_copied = self.has_copied or happens is _copy
         self.whole -= {name for name, file in before.items() if file == one}
 
     def _file(self, name: tuple[str, tuple[str, ...]]) -> Path:

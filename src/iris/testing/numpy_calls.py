@@ -58,6 +58,8 @@ _OF_PRODUCTS = [room.__name__ for room in (array_products, einsum, linalg, serie
 # Shifts by negative numbers are what C makes of them, new memory holds anything, and NumPy warns of
 # its old name of `vstack`.
 _LEFT_OUT = ("np.left_shift", "np.right_shift", "np.empty_like", "np.row_stack")
+# These tell the signs of zeros, of which NumPy's maxima and minima take either.
+_OF_SIGNS = ("np.signbit", "np.copysign", "np.arctan2")
 
 
 def call(f: ArrayDraft) -> Line:
@@ -68,6 +70,8 @@ def call(f: ArrayDraft) -> Line:
     given = [_argument(f, x, name, n) for n, name in enumerate(callee.required)]
     if callee.multiplies:
         given = [f"{v}.astype(np.float32)" if v in f.values else v for v in given]
+    if callee.text in _OF_SIGNS:
+        given = [f"np.where({v} == 0, 1, {v})" if v in f.values else v for v in given]
     for name in callee.options:
         if choices.flag(3):
             given.append(f"{name}={_OPTIONS[name](f, x)}")

@@ -19,6 +19,7 @@ from iris.ir import graph, math, metal, tile
 from iris.ir.control import For, If, While
 from iris.ir.core import Level
 from iris.passes import Pipeline
+from iris.runtime.devices import select
 from iris.targets import nvidia
 from iris.testing import (
     bands,
@@ -263,8 +264,11 @@ def _fuse(drawn: Sequence[tuple[Program, Pipeline]], seconds: float) -> None:
 def _schedule(
     device: str, drawn: Sequence[tuple[Program, Pipeline, bytes]], seconds: float
 ) -> None:
-    for program, schedule, chosen in drawn:
-        fuses(scheduled(program, Choices(chosen), schedule), device, seconds=seconds)
+    on = select(device)
+    for program, drawn_for, chosen in drawn:
+        # Kernels for another GPU may take more arrays, say, than a device has room for.
+        schedule = drawn_for if on.accepts is Level.TILE else drawn_for.on(on.target)
+        fuses(scheduled(program, Choices(chosen), schedule), on, seconds=seconds)
 
 
 def _interleave(drawn: Sequence[Program], seconds: float) -> None:

@@ -297,7 +297,7 @@ def volatile(pointer: Any, at: Traced) -> Any:
     if not isinstance(pointer, Elements):
         return pointer[at]
     if isinstance(pointer, SeenElements) or pointer.type.width > 1:
-        raise error_here(PointerError, "what is volatile are scalars, of the array's own type")
+        raise error_here(PointerError, "only scalars of the array's own type can be volatile")
     load = metal.Load(
         pointer.base, pointer.number_of(at).value, volatile=True, result=pointer.type.element
     )

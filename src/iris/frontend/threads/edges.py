@@ -89,7 +89,7 @@ class _Edges:
         self.levels = levels
 
     def cover(self, ops: Iterable[Op]) -> None:
-        """Put those of some ops, in a row, that only existing threads run, under the condition."""
+        """Put ops that only existing threads run under the condition: neighbours under one."""
         waiting: dict[Op, None] = {}
         for op in ops:
             if not self._is_for_all(op) and not self._must_be_met(op):

@@ -241,7 +241,7 @@ _OF_FLOATS: dict[AtomicKind, type[math.Binary]] = {
 
 
 def retried(memory: Elements, offset: Traced, combine: Callable[[Traced], Traced]) -> Traced:
-    """Exchange an element for what is made of it, again while other threads interfere."""
+    """Replace an element by a combination of it and more; try again while others interfere."""
     types = (bool_, memory.dtype)
     condition, body = Region(None, types), Region(None, types)
     with rules_as(DTypeError):

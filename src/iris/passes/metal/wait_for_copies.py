@@ -123,6 +123,9 @@ class _Waits:
         copying = [n for n, op in enumerate(body) if any(_copies(op))]
         if not barriers or barriers[0] > copying[0]:
             return None
+        after = [inner for op in body[copying[0] :] for inner in op.walk()]
+        if any(isinstance(op, metal.Barrier) for op in after):
+            return None  # what comes after the loop may count on it, and not on the first
         inner = [op for op in loop.body.walk() if op.loops and not isinstance(op, metal.Foreach)]
         if any(any(_copies(op)) or any(map(_is_of_threadgroup, op.operands)) for op in inner):
             return None  # an inner loop has names of its own for the memories that it carries
