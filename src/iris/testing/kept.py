@@ -5,8 +5,8 @@
         history.check()
 
 Caches put, get and drop entries; between, files are cut short, changed, swapped, or written by
-another version.  What was put last for the same parts is found again if nothing happened to it; else
-nothing, or what was put for them before, if somebody has made copies.
+another version.  What was put last for the same parts is found again if nothing happened to it;
+else nothing, or what was put for them before, if somebody has made copies.
 """
 
 from __future__ import annotations

@@ -394,6 +394,17 @@ def test_lanes_beyond_the_edge_do_not_count(device: str) -> None:
     assert (b[:, 7] == [0] * 32 + [8] * 8).all()
 
 
+@pytest.mark.parametrize("device", DEVICES)
+def test_lanes_beyond_the_edge_do_not_count_in_what_has_just_been_loaded(device: str) -> None:
+    @metal.kernel
+    def greatest(A: "device const int*", B: "device int*"):
+        B[metal.thread_id_x()] = metal.simd_max(A[metal.thread_id_x()])
+
+    a, b = -np.arange(1, 41, dtype=np.int32), np.zeros(40, np.int32)
+    greatest(a, b, threads=40, threadgroup=64, device=device)
+    assert list(b) == [-1] * 32 + [-33] * 8
+
+
 def test_what_needs_all_threads_is_refused_where_some_may_miss_it() -> None:
     @metal.kernel
     def meet(Y):

@@ -94,7 +94,7 @@ class _Edges:
         for op in ops:
             if not self._is_for_all(op) and not self._must_be_met(op):
                 waiting[op] = None
-            elif op.touches_nothing and not op.regions and not op.convergent:
+            elif self._is_plain(op):
                 # Ahead of the ops that wait, unless it is made of what they make.
                 if any(value.op in waiting for value in op.operands):
                     waiting[op] = None
@@ -107,6 +107,11 @@ class _Edges:
                 for region in () if self._is_for_all(op) else op.regions:
                     self.cover([*region][:-1])
         self.put_under(waiting)
+
+    def _is_plain(self, op: Op) -> bool:
+        """Whether an op is arithmetic that gives threads that do not exist nothing to exchange."""
+        is_alone = op.touches_nothing and not op.regions and not op.convergent
+        return is_alone and self.exists not in op.operands
 
     def _is_for_all(self, op: Op) -> bool:
         """Whether threads may run an op that do not exist."""

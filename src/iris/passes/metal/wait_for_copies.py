@@ -129,9 +129,13 @@ class _Waits:
         inner = [op for op in loop.body.walk() if op.loops and not isinstance(op, metal.Foreach)]
         if any(any(_copies(op)) or any(map(_is_of_threadgroup, op.operands)) for op in inner):
             return None  # an inner loop has names of its own for the memories that it carries
+        copying_to = [part for op in body for part in _copied(op)]
+        copies, carried = [part.memory for part in copying_to], loop.carried_arguments
+        by_other_names = [p for p in _touched(loop.body.walk()) if p.memory not in carried]
+        if self._are_met(by_other_names, copying_to):
+            return None
         touched = {part.memory for part in _touched(loop.body.walk())}
-        copies = [part.memory for op in body for part in _copied(op)]
-        copied, carried = {*copies}, loop.carried_arguments
+        copied = {*copies}
         if not copied <= {*carried} or not all(map(self.memories.is_one, copied)):
             return None
         if len(copied) < len(copies):
