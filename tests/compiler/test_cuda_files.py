@@ -576,7 +576,7 @@ def test_what_is_not_translated_is_told_at_its_line(wrong: str, tmp_path: Path) 
         ("int *z = n > 0 ? x : y; *z = 1;", "a pointer leads into one array, whatever the"),
         ("atomicAdd((unsigned long long *)y, 1ull);", "an array of i32 has no atomics of ulong"),
         ("atomicAdd(w, 1ull);", "atomics are of 32 bits, not of u64"),
-        ("x[0] = *(volatile float *)y;", "what is volatile are scalars, of the array's own type"),
+        ("x[0] = *(volatile float *)y;", "only scalars of the array's own type can be volatile"),
     ],
 )
 def test_what_a_trace_refuses_is_told_at_its_line(line: str, message: str, tmp_path: Path) -> None:
