@@ -522,7 +522,8 @@ def _joined(kernel: TileFunction) -> _Line:
         f"not ({x} or {divisor})",
     )
     form = kernel.choices.of(forms)
-    return _Line(f"{{0}} = {form}", f"iris.cast(bool({form}), iris.bool_)")
+    # What Python does not ask is traced all the same, and may be refused.
+    return _Line(f"{{0}} = {form}", f"({x}, {y}, iris.cast(bool({form}), iris.bool_))[2]")
 
 
 def _branched(kernel: TileFunction) -> _Line:
