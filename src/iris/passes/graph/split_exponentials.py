@@ -43,7 +43,6 @@ def split_exponentials(
     parts: Parts, op: graph.Reduce, top: graph.Reduce, axis: int
 ) -> tuple[Value, Value]:
     """The sum and the maximum, by parts of an axis."""
-    b, exponential = parts.b, type(op.x.op)
     b, exponential = parts.b, math.Exp if isinstance(op.x.op, math.Exp) else math.Exp2
     axes = tuple([a + (a >= axis) for a in op.axes])
     outer = (axis - sum(a < axis for a in op.axes),)
