@@ -1,9 +1,9 @@
 """What a kernel by thread costs Python: its compilation, and a launch beside that of a tile kernel.
 
-Compilation is timed by the processor's clock as in compile.py: a fresh function of which only the
-source is parsed already, every cache of the compiler empty, all passes run, verification off. Its
-bar is 5 ms. `passes` and `msl` say what of it are passes and the text; the rest is the trace. The
-tile kernel `add`, of which compile.py has more, tells how fast the machine is.
+Compilation is timed in processor time, as in compile.py: the function is fresh but its source is
+parsed, the compiler's caches are empty, all passes run, verification is off. The bar is 5 ms.
+`passes` and `msl` are the time in passes and in writing the text; the rest is tracing. The tile
+kernel `add` of compile.py shows how fast the machine is.
 
 A launch is that of an empty kernel on softmetal, as in dispatch.py: the whole call, without what
 softmetal runs.

@@ -67,7 +67,7 @@ def _math() -> str:
     return "\n".join(lines)
 
 
-#: After the names of atomics: for which threads they are.  They are for those of a GPU, at least.
+#: Suffixes of atomics, which name their scope.  All are done at the scope of the whole GPU.
 SCOPES = ("", "_block", "_system")
 
 

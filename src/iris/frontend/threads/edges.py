@@ -95,7 +95,7 @@ class _Edges:
             if not self._is_for_all(op) and not self._must_be_met(op):
                 waiting[op] = None
             elif self._is_plain(op):
-                # Ahead of the ops that wait, unless it is made of what they make.
+                # Move it ahead of the waiting ops, unless it uses one of their results.
                 if any(value.op in waiting for value in op.operands):
                     waiting[op] = None
                 elif waiting:
@@ -109,7 +109,7 @@ class _Edges:
         self.put_under(waiting)
 
     def _is_plain(self, op: Op) -> bool:
-        """Whether an op is arithmetic that gives threads that do not exist nothing to exchange."""
+        """Whether an op is arithmetic, and does not choose what missing threads exchange."""
         is_alone = op.touches_nothing and not op.regions and not op.convergent
         return is_alone and self.exists not in op.operands
 
@@ -129,7 +129,7 @@ class _Edges:
         )
 
     def _must_be_met(self, op: Op) -> bool:
-        """Whether control flow is for all threads, though not all of what is in it."""
+        """Whether all threads must enter an op, though some of its region is for existing ones."""
         return is_convergent(op) or (
             bool(op.regions) and any(self.levels[value] is THREADGROUP for value in op.results)
         )

@@ -86,7 +86,7 @@ def _factor(
     shape: tuple[int, int],
     stride: int,
 ) -> Array:
-    """The factor that each simdgroup has in memory, of which each of its lanes reads a part."""
+    """Read the factor of each simdgroup from memory; each lane reads a part of it."""
     own = np.arange(shape[0] * shape[1]).reshape(SIMDGROUP_WIDTH, -1)
     offsets = np.tile(own // shape[1] * stride + own % shape[1], (frame.simdgroups, 1))
     starts = spread(start, (start.shape[0], len(offsets), *start.shape[2:]))

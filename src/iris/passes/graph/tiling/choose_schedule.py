@@ -160,11 +160,11 @@ class _Choice:
         self.output_axes = elements.long_output_axes
         widest = max([r.element.bytes for r in elements.exprs], default=1)
         self.max_elements = max_tile_bytes // max(4, widest)  # of a tile
-        # Rows and columns of a tile that is turned in threadgroup memory: two lines where a core
-        # has room for those of several programs.
-        turned = PROGRAMS_PER_CORE * widest * (2 * LINE_ELEMENTS) ** 2
-        is_wide = halvings == 0 and turned <= target.core_threadgroup_bytes
-        self.turned_block = 2 * LINE_ELEMENTS if is_wide else LINE_ELEMENTS
+        # Rows and columns of a tile that is transposed in threadgroup memory: two lines, if a core
+        # has room for such tiles of several programs.
+        tile_bytes = PROGRAMS_PER_CORE * widest * (2 * LINE_ELEMENTS) ** 2
+        is_wide = halvings == 0 and tile_bytes <= target.core_threadgroup_bytes
+        self.transposed_block = 2 * LINE_ELEMENTS if is_wide else LINE_ELEMENTS
         self.elementwise_tile = min(ELEMENTWISE_TILE >> 2 * halvings, self.max_elements)
         self.dot_block = min(DOT_BLOCK >> halvings, 1 << (self.max_elements.bit_length() - 1) // 2)
         self.lanes: dict[Axis, int] = {}
@@ -231,13 +231,13 @@ class _Choice:
             most = (
                 max(LINE_ELEMENTS, 2 * LINE_ELEMENTS >> self.halvings)
                 if reduced or self.kept
-                else self.turned_block
+                else self.transposed_block
                 if across
                 else self.elementwise_tile
             )
             self._split_axis(fastest, most)
         for axis in across[:1]:
-            self._split_axis(axis, self.turned_block)
+            self._split_axis(axis, self.transposed_block)
         for axis in reversed(self.kept):
             self._split_axis(axis, self.max_elements // self._lane_count())
         inner = [_lanes_for(axes_size(e.over), self.max_elements) for e in self.aggregates.values()]

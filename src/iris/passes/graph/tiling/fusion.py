@@ -185,7 +185,7 @@ class Fusion:
         self.candidates: dict[
             tuple[tuple[Value, ...], tuple[Value, ...]], Candidate | CannotFuse
         ] = {}
-        # Equal kernels, such as those of equal layers, are planned once.
+        # Plan equal kernels once, such as the kernels of equal layers.
         self.planned: dict[Hashable, _Planned | CannotFuse] = {}
         self.refined: dict[Hashable, WrittenSchedule] = {}
         self.lowered: dict[Candidate, Lowered] = {}

@@ -346,7 +346,7 @@ def loop_layouts(layouts: LayoutPreferences, op: Loop) -> None:
 
 
 def _used_layout(layouts: LayoutPreferences, group: Sequence[Value]) -> LinearLayout | None:
-    """The first preferred layout of what elementwise ops make of some values."""
+    """The first preferred layout among the results of elementwise ops on some values."""
     made = list(group)
     for value in made:  # which grows
         for user in value.users:
