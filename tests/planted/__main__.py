@@ -3,6 +3,7 @@
     python -m planted                           # all of them: `make planted`
     python -m planted cse/ pipelining/ --seeds 5
     python -m planted --seeds 5 --notes found.jsonl     # goes on where the last run stopped
+    python -m planted --seeds 5 --notes found.jsonl --again     # what an older compiler left, too
     python -m planted --oracles agree,texts --examples 100 --seconds 20
 
 A bug is looked for with the oracles of its level, in turn, until one fails that does not fail
@@ -20,12 +21,12 @@ import sys
 from collections import defaultdict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from functools import cache, partial
+from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from math import inf
 from pathlib import Path
 from statistics import median
-from threading import Lock
 from typing import NamedTuple
 
 from planted import Bug, bugs
@@ -64,19 +65,26 @@ def hunt(package: Path, oracle: str, seed: int, limits: Limits) -> Result:
     return result._replace(message=result.message.partition("\n")[0][:LINE])
 
 
-ALARMS: defaultdict[tuple[str, int], Lock] = defaultdict(Lock)
+@dataclass
+class Alarm:
+    """How far hunts of the unchanged compiler have come, with one oracle and seed."""
+
+    clean: int = 0  # so many examples hold
+    fails: float = inf  # after so many one does not
+
+    def before(self, oracle: str, seed: int, examples: int) -> bool:
+        """Whether an oracle fails on the unchanged compiler within as many examples.
+
+        Several bugs may ask at once: hunting twice is shorter than waiting for each other.
+        """
+        if examples > self.clean and self.fails == inf:
+            result = hunt(PACKAGE.parent, oracle, seed, Limits(examples, 600, 0))
+            self.clean = max(self.clean, examples)
+            self.fails = min(self.fails, result.examples if result.found else inf)
+        return self.fails <= examples
 
 
-def false_alarm(oracle: str, seed: int, examples: int) -> float:
-    """After how many examples of a hunt an oracle fails on the unchanged compiler."""
-    with ALARMS[oracle, seed]:  # many bugs ask at once
-        return _false_alarm(oracle, seed, examples)
-
-
-@cache
-def _false_alarm(oracle: str, seed: int, examples: int) -> float:
-    result = hunt(PACKAGE.parent, oracle, seed, Limits(examples, 600, 0))
-    return result.examples if result.found else inf
+ALARMS: defaultdict[tuple[str, int], Alarm] = defaultdict(Alarm)
 
 
 class Find(NamedTuple):
@@ -87,12 +95,17 @@ class Find(NamedTuple):
 
 
 def search(
-    garden: Garden, oracles: Sequence[str], limits: Limits, bug: Bug, seeds: Sequence[int]
+    garden: Garden,
+    oracles: Sequence[str],
+    limits: Limits,
+    seeds: Sequence[int],
+    bug: Bug,
+    older: Sequence[Find],
 ) -> list[Find]:
     """For each seed, the find of the first oracle of the bug's level that finds it.
 
-    Those that found it with other seeds go first.  Only what none of these finds is looked for
-    with the other oracles, with the first seed.
+    Those that found it with other seeds, or in an older compiler, go first.  Only what none of
+    these finds is looked for with the other oracles, with the first seed.
     """
     with garden.planted(bug) as package:
 
@@ -100,13 +113,13 @@ def search(
             here = limits if seed == seeds[0] else limits._replace(reduced=0)
             for oracle in [name for name in names if name in oracles]:
                 result = hunt(package, oracle, seed, here)
-                if result.found and result.examples < false_alarm(oracle, seed, limits.examples):
+                if result.found and not ALARMS[oracle, seed].before(oracle, seed, result.examples):
                     return Find(oracle, result)
             return Find("", Result(False, 0, 0, ""))
 
         finds: list[Find] = []
         for seed in seeds:
-            before = {find.oracle for find in finds}
+            before = {find.oracle for find in (*older, *finds)}
             finds.append(first(sorted(ORDER[bug.level], key=lambda o: o not in before), seed))
         if not any(find.oracle for find in finds):
             finds[0] = first(REST[bug.level], seeds[0])
@@ -131,11 +144,11 @@ class Notes:
             for line in path.read_text().splitlines():
                 bug, finds, compiler = json.loads(line)
                 self.known[bug] = [Find(oracle, Result(*result)) for oracle, result in finds]
-                if compiler != self.compiler:
-                    self.older.add(bug)
+                (self.older.discard if compiler == self.compiler else self.older.add)(bug)
 
     def add(self, bug: Bug, finds: list[Find]) -> None:
         self.known[str(bug)] = finds
+        self.older.discard(str(bug))
         if self.path is not None:
             with self.path.open("a") as file:
                 print(json.dumps([str(bug), finds, self.compiler]), file=file)
@@ -196,15 +209,23 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="the first (default: %(default)s)")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--notes", type=Path, help="a file of what has been found so far")
+    parser.add_argument(
+        "--again", action="store_true", help="also look for what was looked for in older compilers"
+    )
     given = parser.parse_args()
     garden, limits = Garden(), Limits(given.examples, given.seconds, given.reduced)
     chosen = [b for b in bugs(given.list) if str(b).startswith(tuple(given.wanted) or "")]
     seeds = range(given.seed, given.seed + given.seeds)
     notes = Notes(given.notes)
-    one = partial(search, garden, given.oracles.split(","), limits, seeds=seeds)
+    one = partial(search, garden, given.oracles.split(","), limits, seeds)
+    done = notes.known.keys() - (notes.older if given.again else ())
     print(f"{'bug':52} found by{'examples':>22}{'seconds':>14}{'ops':>5} guilty")
     with ThreadPoolExecutor(given.jobs) as pool:
-        pending = {pool.submit(one, b): b for b in chosen if str(b) not in notes.known}
+        pending = {
+            pool.submit(one, b, notes.known.get(str(b), ())): b
+            for b in chosen
+            if str(b) not in done
+        }
         for future in as_completed(pending):
             notes.add(pending[future], future.result())
     all_finds = [notes.known[str(bug)] for bug in chosen]
