@@ -72,14 +72,16 @@ class Cursor:
         self.source = source  # which errors show; it may be replaced by one as long
         self._read = source
         self.file = file
-        self._texts: list[str] = [text for text in _TOKEN.findall(source) if text]
+        self._texts: list[str] = list(filter(None, _TOKEN.findall(source)))
         self._all_offsets: list[int] = []
         self._position = 0
         self._counted = (0, 1)  # an offset, and the line it is on
+        kinds: dict[str, str] = {}  # of each text, for most stand there many times
         for text in set(self._texts):
             if len(text) == 1 and text not in _WHOLE:
                 self._refuse()
-        self._kinds = [_KINDS.get(text[0]) or _kind_of_number(text) for text in self._texts]
+            kinds[text] = _KINDS.get(text[0]) or _kind_of_number(text)
+        self._kinds = [kinds[text] for text in self._texts]
         self._texts.append(END)
         self._kinds.append("end")
         self.text = self._texts[0]

@@ -22,6 +22,7 @@ from iris.ir.types import Type
 from iris.ir.verify import DEEPEST, operand_mistake, verify_arguments, verify_header
 
 _AN_OP = "an op or a result, such as %x: f32 = ..."
+_PLACE = 4  # tokens of a location, `at "kernel.py":7`, which many ops share
 
 
 def parse(text: str, file: str | None = None) -> Module:
@@ -49,6 +50,7 @@ class _Parser:
         self.values: dict[str, Value] = {}
         self.gone: set[str] = set()  # names of regions that have ended
         self.hints = Hints()
+        self.locations: dict[tuple[str, ...], Location] = {}
         self.level: Level | None = None
         self.depth = 0
 
@@ -340,11 +342,19 @@ class _Parser:
 
     def _location(self, line: int) -> Location | None:
         cursor = self.cursor
-        if cursor.accept("at"):
-            file = cursor.string()
-            cursor.expect(":")
-            return Location(file, cursor.integer(0, 2**31 - 1, "a line number"))
-        return Location(self.file, line) if self.file is not None else None
+        if cursor.text != "at":
+            return Location(self.file, line) if self.file is not None else None
+        words = cursor.ahead(_PLACE)
+        known = self.locations.get(words)
+        if known is not None:
+            cursor.skip(_PLACE)
+            return known
+        cursor.advance()
+        file = cursor.string()
+        cursor.expect(":")
+        location = Location(file, cursor.integer(0, 2**31 - 1, "a line number"))
+        self.locations[words] = location
+        return location
 
     def _verified(
         self, check: Callable[..., None], op: Op, places: _Places, *arguments: int
