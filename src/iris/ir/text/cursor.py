@@ -59,11 +59,11 @@ class Cursor:
         "_all_offsets",
         "_counted",
         "_kinds",
-        "_position",
         "_read",
         "_texts",
         "file",
         "kind",
+        "mark",
         "source",
         "text",
     )
@@ -72,14 +72,16 @@ class Cursor:
         self.source = source  # which errors show; it may be replaced by one as long
         self._read = source
         self.file = file
-        self._texts: list[str] = [text for text in _TOKEN.findall(source) if text]
+        self._texts: list[str] = list(filter(None, _TOKEN.findall(source)))
         self._all_offsets: list[int] = []
-        self._position = 0
+        self.mark = 0  # where the cursor is, for `offset_at` and `first_difference`
         self._counted = (0, 1)  # an offset, and the line it is on
+        kinds: dict[str, str] = {}  # of each text, for most stand there many times
         for text in set(self._texts):
             if len(text) == 1 and text not in _WHOLE:
                 self._refuse()
-        self._kinds = [_KINDS.get(text[0]) or _kind_of_number(text) for text in self._texts]
+            kinds[text] = _KINDS.get(text[0]) or _kind_of_number(text)
+        self._kinds = [kinds[text] for text in self._texts]
         self._texts.append(END)
         self._kinds.append("end")
         self.text = self._texts[0]
@@ -130,7 +132,7 @@ class Cursor:
 
     @property
     def offset(self) -> int:
-        return self.offset_at(self._position)
+        return self.offset_at(self.mark)
 
     @property
     def line(self) -> int:
@@ -150,29 +152,24 @@ class Cursor:
         """Step over the token and return it."""
         text = self.text
         if text is not END:
-            position = self._position = self._position + 1
-            self.text = self._texts[position]
-            self.kind = self._kinds[position]
+            mark = self.mark = self.mark + 1
+            self.text = self._texts[mark]
+            self.kind = self._kinds[mark]
         return text
 
     def following(self, distance: int = 1) -> str:
         """The token after the one under the cursor, or further on."""
-        return self._texts[min(self._position + distance, len(self._texts) - 1)]
+        return self._texts[min(self.mark + distance, len(self._texts) - 1)]
 
     def ahead(self, count: int) -> tuple[str, ...]:
         """Some tokens from the cursor on, or all that are left."""
-        return tuple(self._texts[self._position : self._position + count])
+        return tuple(self._texts[self.mark : self.mark + count])
 
     def skip(self, count: int) -> None:
         """Step over some tokens, which must be there."""
-        position = self._position = self._position + count
-        self.text = self._texts[position]
-        self.kind = self._kinds[position]
-
-    @property
-    def mark(self) -> int:
-        """Where the cursor is, for `offset_at` and `first_difference`."""
-        return self._position
+        mark = self.mark = self.mark + count
+        self.text = self._texts[mark]
+        self.kind = self._kinds[mark]
 
     def offset_at(self, mark: int) -> int:
         if not self._all_offsets:  # which only few texts are asked for

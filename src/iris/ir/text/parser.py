@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import Any, NoReturn
 
 from iris.errors import ParseError, VerifyError
 from iris.ir.control import Func
@@ -22,6 +22,7 @@ from iris.ir.types import Type
 from iris.ir.verify import DEEPEST, operand_mistake, verify_arguments, verify_header
 
 _AN_OP = "an op or a result, such as %x: f32 = ..."
+_PLACE = 4  # tokens of a location, `at "kernel.py":7`, which many ops share
 
 
 def parse(text: str, file: str | None = None) -> Module:
@@ -49,6 +50,7 @@ class _Parser:
         self.values: dict[str, Value] = {}
         self.gone: set[str] = set()  # names of regions that have ended
         self.hints = Hints()
+        self.locations: dict[tuple[str, ...], Location] = {}
         self.level: Level | None = None
         self.depth = 0
 
@@ -87,10 +89,13 @@ class _Parser:
         of = types[0] if types else None
         attributes = self._positional_attributes(spec, of, places)
         operands, named = self._operands(spec, of, places)
-        attributes += [named.get(f.name, f.default) for f in spec.named_attributes]
+        if named:
+            attributes += [named.get(f.name, f.default) for f in spec.named_attributes]
+        else:
+            attributes += spec.defaults
         if cls.isolated:
             self.level = attributes[0]
-        regions = tuple([Region() for _ in spec.regions])
+        regions = tuple([Region() for _ in spec.regions]) if spec.regions else ()
         arguments: dict[str, Value] = {}
         if regions:
             arguments, initial = self._opening(spec, 0, regions[0], places)
@@ -108,8 +113,11 @@ class _Parser:
             self._verified(verify_arguments, op, places, position)
             self._region(op, inner, arguments)
         op.location = self._location(line)
-        for index, (name, value) in enumerate(zip(names, op.results, strict=True)):
-            self._define(name, value, places.fields["results", index] - 2)
+        for name, value in zip(names, op.results, strict=True):
+            if name in self.values:
+                mark = places.fields["results", value.index] - 2
+                raise cursor.error_at(cursor.offset_at(mark), f"{name} is defined twice")
+            self.values[name] = value
 
     def _results(self, places: _Places) -> tuple[list[str], list[Type]]:
         """`%a: f32, %b: i32 =`"""
@@ -170,15 +178,16 @@ class _Parser:
         repeated = spec.variadics[0] if len(spec.variadics) == 1 and not spec.feeds else None
         operands: list[Value] = []
         named: dict[str, Any] = {}
-        first = True
+        for declared in fixed:
+            if operands and not cursor.accept(","):
+                break
+            operands.append(self._operand(spec, declared, 0, places))
+        first = not fixed
         while first or cursor.accept(","):
-            position = len(operands)
-            if position < len(fixed):
-                operands.append(self._operand(spec, fixed[position], 0, places))
-            elif repeated is not None and cursor.kind == "value":
+            if repeated is not None and cursor.kind == "value":
                 if first and self._at_result() and cursor.starts_line:
                     break  # it is the next op's
-                index = position - len(fixed)
+                index = len(operands) - len(fixed)
                 operands.append(self._operand(spec, repeated, index, places))
             elif not first or any(f.name == cursor.text for f in spec.named):
                 self._named(spec, of, places, named)
@@ -249,29 +258,24 @@ class _Parser:
         only because of it."""
         cursor = self.cursor
         places.fields[declared.name, index] = cursor.mark
-        value = self._use()
+        value = self.values.get(cursor.text)
+        if value is None:
+            self._refuse_operand()
+        cursor.advance()
         if value.type not in declared.constraint:
             offset = cursor.offset_at(places.fields[declared.name, index])
             raise cursor.error_at(offset, operand_mistake(spec.op_name, declared, value.type))
         return value
 
-    def _use(self) -> Value:
+    def _refuse_operand(self) -> NoReturn:
+        """Raise that what is under the cursor stands for no value here."""
         cursor = self.cursor
         name = cursor.text
-        value = self.values.get(name)
-        if value is None:
-            if cursor.kind != "value":
-                cursor.fail("a value, such as %x")
-            if name in self.gone:
-                raise cursor.error(f"{name} was defined in a region that has ended")
-            raise cursor.error(f"{name} is not defined")
-        cursor.advance()
-        return value
-
-    def _define(self, name: str, value: Value, mark: int) -> None:
-        if name in self.values:
-            raise self.cursor.error_at(self.cursor.offset_at(mark), f"{name} is defined twice")
-        self.values[name] = value
+        if cursor.kind != "value":
+            cursor.fail("a value, such as %x")
+        if name in self.gone:
+            raise cursor.error(f"{name} was defined in a region that has ended")
+        raise cursor.error(f"{name} is not defined")
 
     def _hint(self, name: str, usual: str | None = None) -> str | None:
         """The name hint that a name in the text stands for; a number is no name."""
@@ -340,11 +344,19 @@ class _Parser:
 
     def _location(self, line: int) -> Location | None:
         cursor = self.cursor
-        if cursor.accept("at"):
-            file = cursor.string()
-            cursor.expect(":")
-            return Location(file, cursor.integer(0, 2**31 - 1, "a line number"))
-        return Location(self.file, line) if self.file is not None else None
+        if cursor.text != "at":
+            return Location(self.file, line) if self.file is not None else None
+        words = cursor.ahead(_PLACE)
+        known = self.locations.get(words)
+        if known is not None:
+            cursor.skip(_PLACE)
+            return known
+        cursor.advance()
+        file = cursor.string()
+        cursor.expect(":")
+        location = Location(file, cursor.integer(0, 2**31 - 1, "a line number"))
+        self.locations[words] = location
+        return location
 
     def _verified(
         self, check: Callable[..., None], op: Op, places: _Places, *arguments: int
