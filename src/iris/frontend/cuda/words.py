@@ -528,9 +528,9 @@ def compare_exchange(pointer: Any, expected: Traced, value: Traced) -> Traced:
     target, offset = memory._place(pointer, "atomicCAS")
     types = (bool_, target.dtype)
     condition, body = Region(None, types), Region(None, types)
-    with memory._inside(condition):
+    with current().builder.inside(condition):
         current().insert(control.Yield([condition.arguments[0]]))
-    with memory._inside(body):
+    with current().builder.inside(body):
         tried = metal.CompareExchange(target.base, offset.value, expected.value, value.value)
         current().insert(tried)
         is_equal = compare(Predicate.EQ, Traced(tried.old), expected)
