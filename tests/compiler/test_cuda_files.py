@@ -323,6 +323,15 @@ def _training() -> list[Case]:
     tinted[:, 3] = 77
     a, b = (ints(2, 60, 2).astype(np.float16) / 4).astype(np.float16)
     dots = (a.astype(np.float32) * b).reshape(2, 30, 2)[..., :].sum((0, 2))
+    v = ints(64)
+    eights, fours = v.reshape(-1, 8), v.reshape(-1, 4)
+    partners = v.reshape(-1, 2)[:, ::-1].reshape(-1)
+
+    def of_segments(rows: Array) -> Array:
+        seconds = np.repeat(rows[:, 1], rows.shape[1])
+        sums = np.cumsum(rows, 1).reshape(-1)
+        return np.concatenate([seconds + 100 * partners, sums]).astype(np.int32)
+
     at = (2, 32)
     image = (pixels, colour, np.array([0.5, 0.25, 0.25], np.float32), 50)
     return [
@@ -336,6 +345,12 @@ def _training() -> list[Case]:
         Case("training", "adamw<float>", (2, 64), step, 1, kept),
         Case("training", "adamw<float>", (2, 64), step, 4, second),
         Case("training", "tinted", at, image, 0, tinted, True),
+        Case(
+            "training", "segments", (1, 64), (v, np.zeros(128, np.int32), 8), 1, of_segments(eights)
+        ),
+        Case(
+            "training", "segments", (1, 64), (v, np.zeros(128, np.int32), 4), 1, of_segments(fours)
+        ),
         Case("training", "dotted", (1, 30), (a, b, np.zeros(30, np.float32), 60), 2, dots),
     ]
 
@@ -430,6 +445,12 @@ def test_what_is_left_of_the_error_function(device: str) -> None:
     out = np.zeros(9, np.float32)
     loaded("training").tails[1, 3](edges, out, 3, device=device)
     np.testing.assert_array_equal(out, [0, 2, np.nan, 0, np.inf, np.nan, 1, 0, np.nan])
+
+
+def test_a_width_of_segments_is_a_power_of_two() -> None:
+    given = ints(64), np.zeros(128, np.int32), 6
+    with pytest.raises(ProgramError, match="the width is a power of two, up to 32"):
+        loaded("training").segments[1, 64](*given, device="interp:metal")
 
 
 def test_variables_of_a_thread() -> None:
