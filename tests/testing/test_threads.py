@@ -15,6 +15,7 @@ from iris.frontend.cuda.clang import CLANG
 from iris.passes import Pipeline
 from iris.testing import programs, threads
 from iris.testing.choices import Choices
+from iris.testing.properties import of_text
 from support import counts
 
 
@@ -33,6 +34,24 @@ def test_the_interpreter_stores_what_the_evaluation_says(kernel: threads.Kernel)
 @given(programs.threads())
 def test_softmetal_stores_what_the_evaluation_says(kernel: threads.Kernel) -> None:
     kernel.check(("softmetal",))
+
+
+@pytest.mark.softmetal
+def test_interpreters_and_a_device_agree_on_several_kernels(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (agree,) = [one for one in of_text("softmetal") if one.name == "threads"]
+    several = [_drawn(seed) for seed in range(3)]
+    agree.holds(several, 0.0)
+
+    def without_the_last(self: threads.Kernel) -> tuple[threads.Array, threads.Array]:
+        out, bins = expected(self)
+        return np.where(out == out[-1], 0, out), bins
+
+    expected = threads.Kernel.expected
+    monkeypatch.setattr(threads.Kernel, "expected", without_the_last)
+    with pytest.raises(AssertionError, match="interp: Out"):
+        agree.holds(several, 0.0)
 
 
 @pytest.mark.skipif(shutil.which(CLANG) is None, reason=f"{CLANG} is not installed")

@@ -27,10 +27,10 @@ METAL_PIPELINE = Pipeline.parse(
     "share-barriers,allocate-threadgroup,insert-barriers,wait-for-copies,spread-copies,check-resources,"
     f"{TEXT_PIPELINE}"
 )
-# What becomes of a kernel by thread: its barriers and memory stay as they are.
+# What becomes of a kernel by thread: its barriers and memory stay as they are.  What is hoisted at
+# first meets its equals of before and after the loop; what these make invariant is hoisted, too.
 THREAD_PIPELINE = Pipeline.parse(
-    "fold,canonicalize,cse,licm,dce,expand-math,fold,canonicalize,cse,licm,dce,check-resources,"
-    f"{TEXT_PIPELINE}"
+    f"fold,expand-math,canonicalize,licm,cse,licm,dce,check-resources,{TEXT_PIPELINE}"
 )
 # What leads from the traced program to each level.
 PIPELINES = {Level.TILE: TILE_PIPELINE, Level.METAL: METAL_PIPELINE}

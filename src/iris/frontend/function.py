@@ -182,8 +182,8 @@ class TileFunction:
 
 def check_scopes(region: Region, visible: set[Value]) -> None:
     """Find a value that left its loop or branch in a Python object."""
-    here = list(region.arguments)
-    visible.update(here)
+    here = [*region.arguments]
+    visible |= {*here}
     for op in region:
         for value in op.operands:
             if value not in visible:
@@ -196,9 +196,9 @@ def check_scopes(region: Region, visible: set[Value]) -> None:
                 raise error_at(ScopeError, message, *op.location)
         for inner in op.regions:
             check_scopes(inner, visible)
-        visible.update(op.results)
-        here.extend(op.results)
-    visible.difference_update(here)
+        here += op.results
+        visible |= {*op.results}
+    visible -= {*here}
 
 
 def _call_error(error: TypeError, function: TileFunction) -> Exception:

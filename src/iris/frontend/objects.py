@@ -16,7 +16,7 @@ import operator
 import re
 import sys
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from functools import cached_property, singledispatch
 from types import (
@@ -253,12 +253,26 @@ def _attributes(x: object) -> dict[str, Any] | None:
 
 def contents(x: object) -> Contents | None:
     """What an object holds that may change; None of what is no object in this sense."""
-    held, attributes = items(x), _attributes(x)
+    items_of, may_have_attributes = _readers(type(x))  # type: ignore[arg-type]
+    held = None if items_of is None else items_of(x)
+    attributes = _attributes(x) if may_have_attributes else None
     if held is None and attributes is None:
         return None
-    return {Place(True, k): v for k, v in (held or {}).items()} | {
-        Place(False, n): v for n, v in (attributes or {}).items()
-    }
+    found = {Place(True, k): v for k, v in held.items()} if held else {}
+    if attributes:
+        found |= {Place(False, n): v for n, v in attributes.items()}
+    return found
+
+
+@functools.lru_cache(maxsize=1024)
+def _readers(kind: type) -> tuple[Callable[[Any], dict[Any, Any] | None] | None, bool]:
+    """What reads the items of objects of a class, if they have any, and whether they may have
+    attributes."""
+    found = items.dispatch(kind)
+    return (
+        None if found is items.dispatch(object) else found,
+        issubclass(kind, type) or _attributes_of(kind)[0],  # type: ignore[arg-type]
+    )
 
 
 def refill(x: Any, held: Contents) -> None:

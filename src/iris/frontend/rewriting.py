@@ -127,14 +127,13 @@ def _syntax(code: CodeType, class_around: str | None) -> _Function | None:
     except (OSError, TypeError):
         return None
     # Under an `if` the text keeps its indentation, and so its columns.
-    tree = ast.parse("if True:\n" + "".join(lines) if lines[0][0].isspace() else "".join(lines))
+    above = ["if True:\n"] if lines[0][0].isspace() else []
+    tree = ast.parse("\n" * (first - 1 - len(above)) + "".join(above + lines))
     head = tree.body[0]
     if isinstance(head, ast.If):
-        ast.increment_lineno(tree, -1)
         head = head.body[0]
     if not isinstance(head, ast.FunctionDef):
         return None
-    ast.increment_lineno(tree, first - 1)
     head.decorator_list = []
     return head
 
@@ -171,27 +170,27 @@ def _compiled(
         if argument is not None:
             argument.annotation = None
     # Names are free where a function around has them, and `__name` is of the class around.
-    path, body = [_name_of(head)], _statements(head)
-    if class_around is not None:
-        path.insert(0, class_around)
-        body = [ast.ClassDef(class_around, bases=[], keywords=[], body=body, decorator_list=[])]
-    outer: Any = ast.parse(f"def outer({', '.join(names)}): pass").body[0]
-    outer.body = body
+    path = [_name_of(head)] if class_around is None else [class_around, _name_of(head)]
+    around = [f"def outer({', '.join(names)}):"]
     if path[0].isidentifier() and path[0] not in names:
         # What the text calls by this name is not what is defined here.
-        outer.body.insert(0, ast.Global(names=path[:1]))
-    module = ast.fix_missing_locations(ast.Module(body=[outer], type_ignores=[]))
+        around.append(f" global {path[0]}")
+    around.append(" pass" if class_around is None else f" class {class_around}: pass")
+    module: Any = ast.parse("\n".join(around))
+    body = module.body[0].body
+    place = body if class_around is None else body[-1].body
+    place[-1] = _statement(head)
     code = compile(module, file, "exec")
     for name in ("outer", *path):
         code = next(c for c in code.co_consts if isinstance(c, CodeType) and c.co_name == name)
     return code
 
 
-def _statements(head: _Function) -> list[ast.stmt]:
+def _statement(head: _Function) -> ast.stmt:
     if isinstance(head, ast.Lambda):
-        return [ast.Expr(value=head)]
+        return ast.copy_location(ast.Expr(value=head), head)
     head.returns = None
-    return [head]
+    return head
 
 
 def _name_of(head: _Function) -> str:

@@ -38,7 +38,6 @@ Result = TypeVar("Result")
 # Where code is that the user has not written: NumPy's, too, calls what traces.
 _NOT_THE_USERS = (str(Path(__file__).resolve().parent.parent), str(Path(np.__file__).parent))
 _LIBRARY = str(Path(linecache.__file__).parent)
-_state = threading.local()
 
 _MOST_REGIONS = 128  # within each other: the Metal compiler takes 256 brackets
 
@@ -104,6 +103,8 @@ class Tracer:
         self.threads: Threads | None = None  # of a kernel by thread
         self.counts: dict[int, Value] = {}  # of threads, along the axes where they are an argument
         self.exists: Any = None  # whether a thread is one of these, where some may not be
+        self.start = Region()  # what a kernel by thread computes at its start
+        self.known: dict[Any, Any] = {}  # values that are computed there
         self.active: list[object] = []  # the kernels being traced, each called by the one before
         self.entry: CodeType | None = None  # what called the function that is traced
         self.package = ""  # of which that is
@@ -154,10 +155,25 @@ class Tracer:
         """Put an op of one result in place, with the user's line."""
         return self.insert(op).results[0]
 
+    def once(self, key: object, make: Callable[[], Result]) -> Result:
+        """A value that is the same all along a kernel by thread, which computes it at its start."""
+        value: Result | None = self.known.get(key)
+        if value is None:
+            builder = self.builder
+            outer = builder.region, builder.before
+            builder.region, builder.before = self.start, None
+            try:
+                value = self.known[key] = make()
+            finally:
+                builder.region, builder.before = outer
+        return value
+
     def insert(self, op: AnyOp) -> AnyOp:
+        """Put an op in place, with the user's line."""
         if op.level not in (None, self.level):
             raise error_here(LanguageError, _FOREIGN[self.level])
-        op.attributes = as_attribute(op.attributes)
+        if op.attributes:
+            op.attributes = as_attribute(op.attributes)
         op.location = location()
         return self.builder.insert(op)
 
@@ -171,9 +187,16 @@ _FOREIGN = {
 }
 
 
+class _State(threading.local):
+    tracer: Tracer | None = None
+
+
+_state = _State()
+
+
 def current() -> Tracer:
     """The trace under way."""
-    tracer: Tracer | None = getattr(_state, "tracer", None)
+    tracer = _state.tracer
     if tracer is None:
         raise error_here(
             LanguageError,
@@ -185,7 +208,7 @@ def current() -> Tracer:
 
 
 def is_tracing() -> bool:
-    return getattr(_state, "tracer", None) is not None
+    return _state.tracer is not None
 
 
 @contextmanager
@@ -193,7 +216,7 @@ def trace_into(
     region: Region, vocabulary: Vocabulary, level: Level = Level.TILE
 ) -> Iterator[Tracer]:
     """Trace into a region for a while."""
-    outer = getattr(_state, "tracer", None)
+    outer = _state.tracer
     _state.tracer = tracer = Tracer(region, vocabulary, level)
     try:
         yield tracer
@@ -281,6 +304,7 @@ def user_frame() -> FrameType | None:
 
 
 def location() -> Location | None:
+    """The user's line."""
     frame = user_frame()
     return None if frame is None else Location(frame.f_code.co_filename, frame.f_lineno)
 

@@ -6,6 +6,7 @@ the dtype of what they meet.
 
 from __future__ import annotations
 
+import functools
 import operator
 import re
 from collections.abc import Callable, Sequence
@@ -22,7 +23,7 @@ from iris.errors import (
     PointerError,
     ShapeError,
 )
-from iris.frontend.numbers import VariableNumber
+from iris.frontend.numbers import VariableFloat, VariableInt, VariableNumber
 from iris.frontend.specs import ArraySpec
 from iris.frontend.tracing import current, error_here, is_tracing, rules_as, running_text
 from iris.ir import literal, math, metal, tile
@@ -36,6 +37,7 @@ from iris.ir.types import (
     Ptr,
     Registers,
     Tile,
+    Type,
     bool_,
     f32,
     i32,
@@ -46,6 +48,8 @@ from iris.ir.types import (
 
 Number: TypeAlias = "bool | int | float"
 Operand: TypeAlias = "Traced | bool | int | float"
+
+_of_dtypes = rules_as(DTypeError)
 
 
 class Traced:
@@ -71,7 +75,7 @@ class Traced:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return element_type(self.value.type).shape
+        return self.value.type.shape  # type: ignore[attr-defined,no-any-return]
 
     @property
     def T(self) -> Traced:
@@ -304,7 +308,7 @@ def _arguments(value: Value) -> set[Value]:
 
 def emit(op: Op) -> Traced:
     """Put an op in place and stand for its result."""
-    return Traced(current().emit(op))
+    return Traced(current().insert(op).results[0])
 
 
 def _attribute_of_number(x: VariableNumber, name: str) -> Any:
@@ -388,31 +392,36 @@ def is_number(x: object) -> TypeGuard[Number]:
 
 
 def constant(number: Number, dtype: DType, shape: tuple[int, ...] = ()) -> Traced:
-    made = _constant(number, dtype, shape)
-    if isinstance(number, VariableNumber | bool):
-        current().numbers[made.value] = number
-    return made
-
-
-def _constant(number: Number, dtype: DType, shape: tuple[int, ...]) -> Traced:
+    tracer = current()
     type_ = array_type(shape, dtype) if shape else dtype
+    bits = _bits(number, dtype)
+    if isinstance(number, VariableNumber | bool):
+        made = emit(Constant.of_bits(bits, type_))
+        tracer.numbers[made.value] = number
+        return made
+    if tracer.level is Level.METAL:
+        return tracer.once((bits, type_), lambda: emit(Constant.of_bits(bits, type_)))
+    return emit(Constant.of_bits(bits, type_))
+
+
+def _bits(number: Number, dtype: DType) -> int:
+    """How a number is encoded in a dtype."""
     if isinstance(number, float) and dtype.is_integer and not number.is_integer():
         raise error_here(DTypeError, f"{number} is no {dtype}")
-    if dtype.is_float:
-        try:
-            bits = literal.encode(float(number), dtype)
-        except OverflowError:  # as arithmetic of that dtype would have it
-            bits = literal.encode(float("inf") if number > 0 else float("-inf"), dtype)
-        return emit(Constant.of_bits(bits, type_))
-    with rules_as(DTypeError):
-        return emit(Constant(number, type_))
+    try:
+        return literal.encode(float(number) if dtype.is_float else number, dtype)
+    except OverflowError as error:
+        if not dtype.is_float:
+            raise error_here(DTypeError, f"constant: {error}") from None
+    # As arithmetic of that dtype would have it.
+    return literal.encode(float("inf") if number > 0 else float("-inf"), dtype)
 
 
 def as_traced(x: object, meets: DType | None = None) -> Traced:
     """A value to compute with; a Python number gets the dtype of the other operand."""
     if isinstance(x, Traced):
         return x
-    if not isinstance(x, VariableNumber):
+    if type(x) not in _NUMBERS:
         reject = getattr(x, "reject_use", None)  # a pointer, or a variable without a value
         if reject is not None:
             reject()
@@ -424,11 +433,15 @@ def as_traced(x: object, meets: DType | None = None) -> Traced:
     raise error_here(LanguageError, f"a {type(x).__name__} cannot be computed with in a kernel")
 
 
+_NUMBERS = {bool, int, float, VariableInt, VariableFloat}
+
+
 def cast(x: object, dtype: DType) -> Traced:
     traced = as_traced(x, dtype)
-    if traced.dtype is dtype:
+    type_ = traced.value.type
+    if type_.element is dtype:
         return traced
-    type_ = element_type(traced.value.type).with_element(dtype)
+    type_ = element_type(type_).with_element(dtype)
     return emit(math.Cast(traced.value, type_))
 
 
@@ -516,20 +529,28 @@ def as_shape(shape: object) -> tuple[int, ...]:
 
 def unify(*operands: object) -> list[Traced]:
     """Operands in one dtype and over one shape."""
-    meet = current().vocabulary.promote
-    strong = [x.dtype for x in operands if isinstance(x, Traced)]
-    if not strong:
-        traced = [as_traced(x) for x in operands]
-        strong = [x.dtype for x in traced]
-    dtype = strong[0]
-    for other in strong[1:]:
-        dtype = meet(dtype, other)
+    types = [x.value.type for x in operands if isinstance(x, Traced)]
+    if types and types.count(types[0]) == len(operands):
+        return [*operands]  # type: ignore[list-item]
+    dtype = _common_dtype(operands, types)
+    traced = [cast(x, dtype) for x in operands]
+    shapes = [x.shape for x in traced]
+    if shapes.count(shapes[0]) == len(shapes):
+        return traced
+    shape = broadcast_shapes(*shapes)
+    return [spread(x, shape) for x in traced]
+
+
+def _common_dtype(operands: Sequence[object], types: Sequence[Type]) -> DType:
+    """The dtype in which operands meet, given the types of those that are no numbers."""
+    types = types or [as_traced(x).value.type for x in operands]
+    dtype = types[0].element
+    for other in types[1:]:
+        dtype = current().vocabulary.promote(dtype, other.element)
     for x in operands:
         if is_number(x):
             dtype = promote(dtype, weak_dtype(x, dtype))
-    traced = [cast(x, dtype) for x in operands]
-    shape = broadcast_shapes(*[x.shape for x in traced])
-    return [spread(x, shape) for x in traced]
+    return dtype
 
 
 def _index(x: Traced, key: tuple[object, ...]) -> Traced:
@@ -570,7 +591,7 @@ def binary(kind: type[math.Binary], a: object, b: object) -> Traced:
     lhs, rhs = unify(a, b)
     if lhs.dtype is bool_ and kind in _ARITHMETIC:
         lhs, rhs = cast(lhs, i32), cast(rhs, i32)
-    with rules_as(DTypeError):
+    with _of_dtypes:
         op = kind(lhs.value, rhs.value)
         if lhs.value.type not in op.spec.fixed[0].constraint:
             what = op.spec.fixed[0].constraint.what
@@ -638,17 +659,13 @@ def _define_operators() -> None:
         "rshift": math.Shr,
     }
     for name, kind in kinds.items():
-        define(name, lambda a, b, kind=kind: binary(kind, a, b))  # type: ignore[misc]
+        define(name, functools.partial(binary, kind))
     for name in ("truediv", "floordiv", "mod"):
         define(name, lambda a, b, name=name: getattr(current().vocabulary, name)(a, b))  # type: ignore[misc]
     define("pow", power)
     define("divmod", lambda a, b: (a // b, a % b))
     for predicate in Predicate:
-        define(
-            predicate.value,
-            lambda a, b, predicate=predicate: compare(predicate, a, b),  # type: ignore[misc]
-            reflected=False,
-        )
+        define(predicate.value, functools.partial(compare, predicate), reflected=False)
 
 
 _define_operators()
@@ -777,6 +794,8 @@ def as_offset(x: object) -> Traced:
 
 def as_index(x: object) -> Traced:
     """A number that counts: an integer scalar."""
+    if isinstance(x, Traced) and x.value.type is i32:
+        return x
     index = as_offset(x)
     if index.shape:
         raise error_here(ShapeError, f"an index is one integer, not {index}")

@@ -316,7 +316,7 @@ class Spec:
         # they skip `bind`.
         end = len(self.positional_attributes) + len(self.fixed)
         self.plain_split = len(self.positional_attributes), end
-        is_plain = not (self.optionals or self.variadics or self.results_vary)
+        is_plain = not (self.variadics or self.results_vary) and (inferred or not self.optionals)
         self.plain_count = end + (0 if inferred else len(self.results)) if is_plain else -1
         if self.variadics and len(self.optionals) >= len(self.variadics):
             raise DeclarationError(

@@ -100,11 +100,13 @@ def of_passes(passes: str) -> list[Property]:
 def of_text(device: str) -> list[Property]:
     """That a device does with texts, and with what is launched, what it must."""
     option = f"--device {device}"
-    run, conform, call, schedule = (partial(f, device) for f in (_run, _conform, _call, _schedule))
+    run, conform, call = (partial(f, device) for f in (_run, _conform, _call))
+    schedule, meet = (partial(f, device) for f in (_schedule, _meet))
     return [
         Property("text", "tile", _masked, run, TOGETHER, option),
         Property("thread-text", "metal", _portable, run, TOGETHER, option),
         Property("thread-code", "metal", _optimised, run, TOGETHER, option, "codegen"),
+        Property("threads", "python", threads.kernels, meet, TOGETHER, option, "frontend"),
         Property("schedule-text", "graph", _handed, schedule, 1, option),
         Property("launches", "launches", launches.scripts, conform, 1, option, "runtime"),
         Property("libraries", "python", metal_calls.scripts, call, 1, option, "runtime"),
@@ -305,6 +307,13 @@ def _copy(drawn: Sequence[Program], seconds: float) -> None:
 
 def _run(device: str, drawn: Sequence[Program], seconds: float) -> None:
     runs_alike(drawn, device, seconds=seconds)
+
+
+def _meet(device: str, drawn: Sequence[threads.Kernel], seconds: float) -> None:
+    """That kernels by thread store what the evaluation says, on both interpreters and a device."""
+    for kernel in drawn:
+        kernel.check(("interp", "interp:metal"))
+    _run(device, [kernel.program(_BEFORE_TEXT) for kernel in drawn], seconds)
 
 
 def _call(device: str, drawn: Sequence[metal_calls.Script], seconds: float) -> None:

@@ -751,12 +751,17 @@ def _deeper(lines: Sequence[str]) -> list[str]:
 
 
 def defined(text: str, **names: Any) -> Any:
-    """The kernel that some source defines with what names mean in it; Python can show its lines."""
+    """The kernel that some source defines with what names mean in it."""
+    return evaluated(text, **names)["drawn"]
+
+
+def evaluated(text: str, **names: Any) -> dict[str, Any]:
+    """What names mean after some source has run; Python can show its lines."""
     file = f"<drawn kernel {next(_fresh)}>"
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     scope: dict[str, Any] = {**names, "iris": iris, "__name__": "drawn"}
     exec(compile(text, file, "exec"), scope)
-    return scope["drawn"]
+    return scope
 
 
 def kernels() -> st.SearchStrategy[Kernel]:

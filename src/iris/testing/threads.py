@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache, cached_property
 from math import prod
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -34,8 +35,9 @@ from iris.ir.types import i32
 from iris.passes import Pipeline
 from iris.passes import run as run_passes
 from iris.testing.choices import Choices
-from iris.testing.sources import defined
-from iris.testing.thread_c import HELPERS, as_c
+from iris.testing.sources import defined, evaluated
+from iris.testing.thread_c import HELPERS as C_HELPERS
+from iris.testing.thread_c import as_c
 from iris.tools.replay import Array as ArrayRecipe
 from iris.tools.replay import Program, Scalar
 
@@ -369,7 +371,8 @@ def _picked(a: Array, b: Array) -> Array:
     return np.where(a > b, np.where(a == 3, 7, a - b), b + 1)
 
 
-HELPER = """
+# What kernels call.
+HELPERS = """\
 def pick(a, b):
     if a > b:
         if a == 3:
@@ -682,7 +685,7 @@ class Kernel:
 
     def __repr__(self) -> str:
         how = ", ".join(f"{name}={value}" for name, value in self.how.items())
-        return f"X = {self.data.tolist()}; n = {self.n}; {how}\n{self.text}"
+        return f"X = {self.data.tolist()}; n = {self.n}; {how}\n{HELPERS}{self.text}"
 
     @property
     def text(self) -> str:
@@ -702,7 +705,7 @@ class Kernel:
         lines += [f"Out[at * {SLOTS} + {i + 4}] = metal.int({f} * 4)" for i, f in enumerate(FLOATS)]
         head = '@metal.kernel\ndef drawn(X: "device const int*", Out: "device int*", '
         head += f'Bins: "device int*", V: "device const {self.vector}*", n: "int"):'
-        return "\n".join([HELPER, head, *[f"    {line}" for line in lines], ""])
+        return "\n".join([head, *[f"    {line}" for line in lines], ""])
 
     def expected(self) -> tuple[Array, Array]:
         """What a launch writes."""
@@ -718,11 +721,10 @@ class Kernel:
             out[at, slot + 4] = (held[name][stores] * 4).astype(np.int32)
         return out, machine.bins
 
-    def defined(self, text: str) -> ThreadKernel:
-        from iris import metal
-
-        made: ThreadKernel = defined(text, metal=metal)
-        return made
+    @cached_property
+    def kernel(self) -> ThreadKernel:
+        """What the text defines."""
+        return _kernel(self.text)
 
     @property
     def how(self) -> dict[str, Any]:
@@ -740,9 +742,7 @@ class Kernel:
 
     def lower(self) -> Compilation:
         """What becomes of the kernel."""
-        return self.defined(self.text).lower(
-            self.data, *self.outputs(), self.data, self.n, **self.how
-        )
+        return self.kernel.lower(self.data, *self.outputs(), self.data, self.n, **self.how)
 
     def program(self, passes: Pipeline) -> Program:
         """The launch of the traced kernel after some passes."""
@@ -765,9 +765,8 @@ class Kernel:
 
     def check(self, devices: Sequence[str] = ("interp",)) -> None:
         """Assert that devices store what the evaluation says."""
-        kernel = self.defined(self.text)
         for device in devices:
-            self.compare(device, self.launch(kernel, device), self.text)
+            self.compare(device, self.launch(self.kernel, device), HELPERS + self.text)
 
     def check_c(self, file: CudaFile, name: str, text: str) -> None:
         """Assert that the kernel of a CUDA file does, which has this text."""
@@ -795,13 +794,27 @@ class Kernel:
         for barrier in re.finditer(r"metal\.barrier\(\)", self.text):
             text = f"{self.text[: barrier.start()]}pass{self.text[barrier.end() :]}"
             try:
-                found = self.launch(self.defined(text), "interp")
+                found = self.launch(_kernel(text), "interp")
             except RaceError:
                 reported += 1
             else:
                 same = all((a == b).all() for a, b in zip(found, expected, strict=True))
                 assert same, f"a race is not reported:\n{text}"
         return reported
+
+
+@cache
+def _names() -> dict[str, Any]:
+    """What names mean in each kernel; the helpers are parsed once."""
+    from iris import metal
+
+    scope = evaluated(HELPERS, metal=metal)
+    return {name: scope[name] for name in ("metal", "pick", "low_bit", "met")}
+
+
+def _kernel(text: str) -> ThreadKernel:
+    made: ThreadKernel = defined(text, **_names())
+    return made
 
 
 def kernels() -> st.SearchStrategy[Kernel]:
@@ -824,7 +837,7 @@ def check_translations(several: Sequence[Kernel]) -> None:
     ]
     with TemporaryDirectory() as folder:
         path = Path(folder) / "drawn.cu"
-        path.write_text(HELPERS + "".join(texts))
+        path.write_text(C_HELPERS + "".join(texts))
         file = load(path)
         for number, (kernel, text) in enumerate(zip(several, texts, strict=True)):
             kernel.check_c(file, f"k{number}", text)

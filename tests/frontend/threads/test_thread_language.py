@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +22,8 @@ from iris.errors import (
     ProgramError,
     ShapeError,
 )
+from iris.ir.control import Func
+from iris.ir.math import Constant
 
 LANES = np.arange(32)
 DEVICES = ["interp", pytest.param("softmetal", marks=pytest.mark.softmetal)]
@@ -224,6 +227,35 @@ def test_scans_and_votes_are_of_the_lanes_of_a_simdgroup() -> None:
     assert (y[:, 1] == (t.reshape(-1) >= 32)).all()
     assert (y[:, 2].reshape(2, 32) == np.where(LANES + 5 < 32, t + 5, t)).all()
     assert (y[:, 3] == 1).all()
+
+
+def test_positions_and_constants_are_computed_once_at_the_start() -> None:
+    """Wherever the words stand: in both branches, in a loop that is traced twice."""
+
+    @metal.kernel
+    def place(Y: "device int*", n: "int"):
+        if n > 3:
+            Y[metal.thread_id_x()] = 7 + metal.lane_id()
+        else:
+            total = 0
+            for i in metal.range(n):
+                total += i * 7 + metal.thread_id_x()
+                metal.barrier("simdgroup")
+            Y[metal.thread_id_x()] = total
+
+    t = np.arange(128)
+    for n, expected in ((4, 7 + t % 32), (3, 21 + 3 * t)):
+        y = np.zeros(128, np.int32)
+        place(y, n, grid=2, threadgroup=64)
+        assert (y == expected).all()
+    traced = place.lower(y, 3, grid=2, threadgroup=64).stages[0].module
+    (body,) = [op.body for op in traced if isinstance(op, Func)]
+    at_start = {op.name for op in body if op.operands == ()}
+    counts = Counter(op.name for op in traced.walk())
+    assert {"metal.lane", "metal.simdgroup", "metal.threadgroup_id"} <= at_start
+    assert counts["metal.lane"] == counts["metal.simdgroup"] == counts["metal.threadgroup_id"] == 1
+    sevens = [op for op in traced.walk() if isinstance(op, Constant) and op.value == 7]
+    assert [op.parent for op in sevens] == [body.first.parent]
 
 
 def _threads_of(function: Callable[..., None]) -> None:

@@ -128,7 +128,7 @@ CALLS: dict[str, Call] = {
     **dict.fromkeys(TEXTURES, _texture),
     **dict.fromkeys(LOADS, _read),
     **dict.fromkeys(STORES, _write),
-    **{name: _word("fused") for name in ("fma", "fmaf")},
+    **{name: _word("fused") for name in ("fma", "fmaf", "__hfma")},
     **{name: _word("power") for name in ("pow", "powf")},
     **{name: _word("greatest") for name in ("max", "fmax", "fmaxf")},
     **{name: _word("least") for name in ("min", "fmin", "fminf")},

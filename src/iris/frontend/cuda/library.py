@@ -71,6 +71,36 @@ D long lrintf(float x) { return (long)rintf(x); }
 D float sinpif(float x) { return sinf((x - 2.0f * rintf(x * 0.5f)) * M_PI_F); }
 D float cospif(float x) { return cosf((x - 2.0f * rintf(x * 0.5f)) * M_PI_F); }
 D float __saturatef(float x) { return fminf(fmaxf(x, 0.0f), 1.0f); }
+D float __scaled_tail(float x) {
+    float t = 1.0f / (1.0f + 0.5f * x);
+    float sum = 0.042352643f;
+    sum = fmaf(sum, t, -0.230857909f); sum = fmaf(sum, t, 0.486179441f);
+    sum = fmaf(sum, t, -0.446978122f); sum = fmaf(sum, t, 0.127089933f);
+    sum = fmaf(sum, t, -0.0572326779f); sum = fmaf(sum, t, 0.0930006355f);
+    sum = fmaf(sum, t, 0.175376818f); sum = fmaf(sum, t, 0.246880591f);
+    sum = fmaf(sum, t, 0.282093853f); sum = fmaf(sum, t, 0.282094806f);
+    return sum * t;
+}
+D float erfcf(float x) {
+    if (x != x) return x;
+    float size = fminf(fabsf(x), 11.0f), square = size * size;
+    float rounded_off = fmaf(size, size, -square);
+    float tail = __scaled_tail(size) * expf(-square) * (1.0f - rounded_off);
+    return x < 0.0f ? 2.0f - tail : tail;
+}
+D float erfc(float x) { return erfcf(x); }
+D float erfcxf(float x) {
+    if (x >= 0.0f) return __scaled_tail(x);
+    float square = x * x, rounded_off = square < INFINITY ? fmaf(x, x, -square) : 0.0f;
+    return 2.0f * expf(square) * (1.0f + rounded_off) - __scaled_tail(-x);
+}
+D float normcdff(float x) {
+    if (fabsf(x) > 15.0f) return x < 0.0f ? 0.0f : 1.0f;
+    float z = -0.707106769f * x, rounded_off = fmaf(-0.707106769f, x, -z) - 1.21016175e-8f * x;
+    float tail = 0.5f * erfcf(z);
+    return z > 1.0f ? tail * (1.0f - 2.0f * z * rounded_off) : tail;
+}
+D float normcdf(float x) { return normcdff(x); }
 D float fdimf(float x, float y) { return x > y ? x - y : 0.0f; }
 D float rcbrtf(float x) { return copysignf(powf(fabsf(x), -0.333333343f), x); }
 D float exp10f(float x) { return powf(10.0f, x); }
@@ -137,6 +167,9 @@ D float __low2float(__half2 x) { return (float)x.x; }
 D float __high2float(__half2 x) { return (float)x.y; }
 D __half2 __hadd2(__half2 x, __half2 y) { return make_half2(x.x + y.x, x.y + y.y); }
 D __half2 __hsub2(__half2 x, __half2 y) { return make_half2(x.x - y.x, x.y - y.y); }
+D __half2 __hfma2(__half2 x, __half2 y, __half2 z) {
+    return make_half2(__hfma(x.x, y.x, z.x), __hfma(x.y, y.y, z.y));
+}
 D __half2 __hmul2(__half2 x, __half2 y) { return make_half2(x.x * y.x, x.y * y.y); }
 D int __syncthreads_count(int holds) {
     __shared__ unsigned count;

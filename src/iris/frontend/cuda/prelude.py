@@ -113,6 +113,8 @@ TEXT = f"""\
 #define __noinline__
 #define __align__(n) __attribute__((aligned(n)))
 #define assert(condition) ((void)0)
+#define __builtin_assume(condition) ((void)0)
+#define __builtin_assume_aligned(pointer, ...) (pointer)
 #define NULL nullptr
 #define NAN __uint_as_float(0x7fc00000u)
 #define CUDART_NAN_F NAN
@@ -163,7 +165,7 @@ __device__ int __popc(unsigned);
 __device__ int abs(int);
 __device__ float abs(float);
 __device__ float fmaf(float, float, float); __device__ float fma(float, float, float);
-__device__ float __fdividef(float, float);
+__device__ float __fdividef(float, float); __device__ half __hfma(half, half, half);
 __device__ float __int_as_float(int); __device__ int __float_as_int(float);
 __device__ unsigned __float_as_uint(float); __device__ float __uint_as_float(unsigned);
 __device__ half __float2half(float); __device__ float __half2float(half);

@@ -19,6 +19,7 @@ from iris.frontend.cuda.statements import constants_of, returned, start
 from iris.frontend.cuda.translation import (
     DYNAMIC_BYTES,
     WORDS,
+    Pointer,
     Translation,
     assign,
     call,
@@ -99,6 +100,7 @@ class Unit:
             if any(map(_is_kernel, made[:1])):
                 self.templates[node["name"]] = node
             for one in made[1:]:  # instances, after what they are made of
+                _name_truths(node, one)
                 self._enter(one)
         elif kind == "ClassTemplateDecl":
             for one in inner(node):
@@ -129,18 +131,19 @@ class Unit:
         return TranslatedKernel(made.function, types, symbols, DYNAMIC in made.shared)
 
     def _declared(self, translation: Translation, node: Node, type_: CType) -> str:
-        """What a kernel by thread says of a parameter: structs are arrays of words."""
+        """What a kernel by thread says of a parameter: structs are arrays of words, and a vector is
+        one of an array."""
         is_struct = not type_.is_known and type_.word in self.records
-        if not is_struct and (not type_.is_known or (not type_.is_pointer and type_.word in PARTS)):
+        if not is_struct and not type_.is_known:
             said = node["type"]["qualType"]
             raise unknown(node, f"a parameter of type {said} is not translated")
         if is_struct:
             is_const = type_.is_const or not type_.is_pointer
             word = word_of(translation, self.records[type_.word])
             return f"device {'const ' * is_const}{word}*"
-        if not type_.is_pointer:
-            return type_.word
-        return f"device {'const ' * type_.is_const}{type_.word}*"
+        if type_.is_pointer:
+            return f"device {'const ' * type_.is_const}{type_.word}*"
+        return f"device const {type_.word}*" if type_.word in PARTS else type_.word
 
     def _function(self, node: Node) -> Translated:
         key = node["id"]
@@ -205,6 +208,15 @@ def _has_body(node: Node) -> bool:
     return any(n["kind"] == "CompoundStmt" for n in inner(node))
 
 
+def _name_truths(template: Node, instance: Node) -> None:
+    """Say `true` and `false` of an instance's arguments: clang numbers them."""
+    parameters = [n for n in inner(template) if n["kind"].endswith("ParmDecl")]
+    given = [n for n in inner(instance) if n["kind"] == "TemplateArgument"]
+    for parameter, argument in zip(parameters, given, strict=False):
+        if type_of(parameter).word == "bool" and "value" in argument:
+            argument["value"] = "true" if argument["value"] else "false"
+
+
 # What people write of types that clang calls otherwise.
 _SHOWN = {"_Float16": "half", "__bf16": "__nv_bfloat16"}
 _WRITTEN = re.compile("|".join(_SHOWN))
@@ -237,6 +249,9 @@ def _parameters(made: Translation, node: Node) -> list[str]:
             whole = made.as_records(name(variable.name), record)
             if not type_.is_pointer:
                 whole = call("copied", call("record", whole, call("number", "int", 0)))
+            made.emit(assign(variable.name, whole))
+        if _is_kernel(node) and type_.is_value and type_.word in PARTS:
+            whole = made.element(Pointer(name(variable.name), None, type_)).load()
             made.emit(assign(variable.name, whole))
         if variable.is_cell:
             made.emit(assign(variable.name, call("cell", name(variable.name))))

@@ -405,10 +405,19 @@ def _known(value: Value) -> int | None:
     return int(scalar.to_bits(value.type, scalar.evaluate(op, *numbers)))
 
 
-def _segment(width: Traced | None) -> int:
-    known = SIMDGROUP_WIDTH if width is None else constant_bits(width.value)
-    if known is None or known.bit_count() != 1 or known > SIMDGROUP_WIDTH:
-        raise error_here(LanguageError, "the width is a power of two, known while compiling")
+def _segment(width: Traced | None) -> Traced | int:
+    """How many lanes exchange values among each other: a number that a launch checks if tracing
+    does not know it."""
+    if width is None:
+        return SIMDGROUP_WIDTH
+    known, message = constant_bits(width.value), "the width is a power of two, up to 32"
+    if known is None:
+        size = cast(width, i32)
+        is_right = (size >= 1) & (size < SIMDGROUP_WIDTH + 1) & ((size & (size - 1)) == 0)
+        current().insert(metal.Assert(message, is_right.value))
+        return size
+    if known.bit_count() != 1 or known > SIMDGROUP_WIDTH:
+        raise error_here(LanguageError, message)
     return known
 
 
@@ -426,7 +435,7 @@ def shuffle(
     return together.simd_shuffle(x, _within(me + by if how == "down" else me - by, me, first, size))
 
 
-def _within(source: Traced, me: Traced, first: Traced, size: int) -> Traced:
+def _within(source: Traced, me: Traced, first: Traced, size: Traced | int) -> Traced:
     """A lane of the segment, or the own one."""
     return where((source >= first) & (source < first + size), source, me)
 
@@ -528,9 +537,9 @@ def compare_exchange(pointer: Any, expected: Traced, value: Traced) -> Traced:
     target, offset = memory._place(pointer, "atomicCAS")
     types = (bool_, target.dtype)
     condition, body = Region(None, types), Region(None, types)
-    with memory._inside(condition):
+    with current().builder.inside(condition):
         current().insert(control.Yield([condition.arguments[0]]))
-    with memory._inside(body):
+    with current().builder.inside(body):
         tried = metal.CompareExchange(target.base, offset.value, expected.value, value.value)
         current().insert(tried)
         is_equal = compare(Predicate.EQ, Traced(tried.old), expected)

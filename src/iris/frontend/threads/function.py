@@ -21,7 +21,7 @@ from iris.frontend.values import Pointer, Traced
 from iris.ir.attributes import legal_name
 from iris.ir.builder import Builder
 from iris.ir.control import Func, Return
-from iris.ir.core import Level, Module, Value
+from iris.ir.core import Level, Module, Region, Value
 from iris.ir.metal import SIMDGROUP_WIDTH
 from iris.ir.types import i32
 
@@ -63,6 +63,7 @@ class ThreadFunction(TileFunction):
             tracer.exists = _threads_that_exist()
             self.trace_body(tracer, arguments, own)
             tracer.builder.insert(Return([], location=self.location))
+        _put_first(tracer.start, func.body)
         check_scopes(func.body, set())
         if tracer.exists is not None:
             leave_out(func, tracer.exists.value, threads)
@@ -77,6 +78,14 @@ class ThreadFunction(TileFunction):
         if said is None:
             return Elements(value, name, as_type(spec.dtype))
         return Elements(value, name, said.type, is_const=said.is_const)
+
+
+def _put_first(start: Region, body: Region) -> None:
+    """Move ops to the start of a region, which is not empty."""
+    first = body.first
+    for op in start:
+        op.detach()
+        body.insert(op, first)
 
 
 def _threads_that_exist() -> Traced | None:

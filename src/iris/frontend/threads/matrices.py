@@ -5,7 +5,7 @@ from __future__ import annotations
 from iris.errors import DTypeError, LanguageError, ShapeError
 from iris.frontend.threads.edges import lacking
 from iris.frontend.threads.memory import Elements
-from iris.frontend.threads.positions import lane_id, threads_here
+from iris.frontend.threads.positions import at_start, lane_id, threads_here
 from iris.frontend.threads.types import as_type
 from iris.frontend.threads.words import word
 from iris.frontend.tracing import current, error_here, rules_as
@@ -83,6 +83,7 @@ def _first(memory: Elements, stride: Operand) -> Traced:
     return row * as_index(stride) + column
 
 
+@at_start
 def _coordinate(axis: int) -> Traced:
     """The row or the column of the first element that a lane holds: bits of its number."""
     lane = lane_id()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any, NoReturn
 
@@ -152,17 +151,6 @@ def _(x: PrivateArray, held: dict[Any, Any]) -> None:
     x.value = held["elements"]
 
 
-@contextmanager
-def _inside(region: Region) -> Iterator[None]:
-    """Put ops into a region for a while."""
-    builder = current().builder
-    outer, builder.region = builder.region, region
-    try:
-        yield
-    finally:
-        builder.region = outer
-
-
 # Making memory.
 
 
@@ -246,9 +234,10 @@ def retried(memory: Elements, offset: Traced, combine: Callable[[Traced], Traced
     condition, body = Region(None, types), Region(None, types)
     with rules_as(DTypeError):
         first = emit(metal.AtomicLoad(memory.base, offset.value))
-    with _inside(condition):
+    builder = current().builder
+    with builder.inside(condition):
         current().insert(control.Yield([condition.arguments[0]]))
-    with _inside(body):
+    with builder.inside(body):
         old = Traced(body.arguments[1])
         new = combine(old)
         exchange = metal.CompareExchange(memory.base, offset.value, old.value, new.value)

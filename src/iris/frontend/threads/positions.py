@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from math import prod
-from typing import TypeVar
+from typing import ParamSpec, TypeVar
 
 from iris.errors import LanguageError
 from iris.frontend.specs import Threads
@@ -15,6 +16,7 @@ from iris.ir import metal
 from iris.ir.types import i32
 
 Position = TypeVar("Position", Traced, int)
+Axes = ParamSpec("Axes")
 
 
 def threads_here() -> Threads:
@@ -29,14 +31,27 @@ def threads_here() -> Threads:
     return threads
 
 
+def at_start(position: Callable[Axes, Traced]) -> Callable[Axes, Traced]:
+    """Make a function of positions compute its value once, at the start of the kernel."""
+
+    @functools.wraps(position)
+    def known(*axes: Axes.args, **named: Axes.kwargs) -> Traced:
+        threads_here()
+        make = functools.partial(position, *axes, **named)
+        return current().once((position, *axes), make)
+
+    return known
+
+
 @word
+@at_start
 def lane_id() -> Traced:
     """The number of the thread in its simdgroup, 0 to 31."""
-    threads_here()
     return emit(metal.Lane())
 
 
 @word
+@at_start
 def simdgroup_id() -> Traced:
     """The number of the simdgroup in its threadgroup."""
     if threads_here().simdgroups == 1:
@@ -45,6 +60,7 @@ def simdgroup_id() -> Traced:
 
 
 @word
+@at_start
 def thread_in_threadgroup() -> Traced:
     """The number of the thread in its threadgroup: along x first, then y, then z."""
     if threads_here().simdgroups == 1:
@@ -52,6 +68,7 @@ def thread_in_threadgroup() -> Traced:
     return simdgroup_id() * metal.SIMDGROUP_WIDTH + lane_id()
 
 
+@at_start
 def _thread_in_threadgroup(axis: int) -> Traced:
     """The index of the thread in its threadgroup."""
     size = threads_here().size
@@ -64,24 +81,26 @@ def _thread_in_threadgroup(axis: int) -> Traced:
     return number if prod(size[axis + 1 :]) == 1 else number % size[axis]
 
 
+@at_start
 def thread_id(axis: int) -> Traced:
     """The index of the thread in the grid."""
     start = _threadgroup_id(axis) * threads_here().size[axis]
     return start + _thread_in_threadgroup(axis)
 
 
+@at_start
 def _threadgroup_id(axis: int) -> Traced:
     """The index of the threadgroup in the grid."""
-    threads_here()
     return emit(metal.ThreadgroupId(axis))
 
 
+@at_start
 def _num_threadgroups(axis: int) -> Traced:
     """How many threadgroups there are."""
-    threads_here()
     return emit(metal.NumThreadgroups(axis))
 
 
+@at_start
 def _grid_size(axis: int) -> Traced:
     """How many threads there are."""
     size = threads_here().size[axis]
