@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -202,3 +203,46 @@ def test_snapshots_and_timing() -> None:
     assert timing.rows[1][2] == {"merged": 1}
     assert "cse" in str(timing)
     assert str(timing).splitlines()[-1].startswith("total")
+
+
+def define_collector_watch(failing: bool) -> list[bool]:
+    """A pass that lists whether the collector of cycles is on while it runs."""
+    seen: list[bool] = []
+
+    @dataclass(frozen=True)
+    class Watch(Pass):
+        """Say whether cycles are collected."""
+
+        name = "watch-collector"
+
+        def run(self, module: Module) -> None:
+            seen.append(gc.isenabled())
+            if failing:
+                raise PipelineError("no more")
+
+    return seen
+
+
+def test_cycles_are_collected_between_passes_only() -> None:
+    seen = define_collector_watch(failing=False)
+    run(parse(TEXT), "watch-collector,watch-collector")
+    assert seen == [False, False]
+    assert gc.isenabled()
+
+
+def test_cycles_are_collected_after_a_pass_that_fails() -> None:
+    seen = define_collector_watch(failing=True)
+    with pytest.raises(PipelineError, match="no more"):
+        run(parse(TEXT), "watch-collector")
+    assert seen == [False]
+    assert gc.isenabled()
+
+
+def test_a_collector_that_was_off_stays_off() -> None:
+    define_collector_watch(failing=False)
+    gc.disable()
+    try:
+        run(parse(TEXT), "watch-collector")
+        assert not gc.isenabled()
+    finally:
+        gc.enable()

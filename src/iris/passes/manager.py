@@ -5,9 +5,11 @@ The module given is left as it was: passes work on a copy, so that it can be rep
 
 from __future__ import annotations
 
+import gc
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from iris.errors import FileError, PassError, PipelineError, UserError
@@ -30,6 +32,23 @@ class Instrument:
 
     def end(self, module: Module, failure: str | None) -> None:
         """Called when all passes are done, or when something stopped them."""
+
+
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """Leave cycles of objects to be found after the body.
+
+    A pass makes many objects and drops most of them soon.  The collector would go over all that are
+    there again and again, and find little: the more of them there are, the longer it takes.
+    """
+    if not gc.isenabled():  # paused already, maybe by another thread, which ends that
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def run(
@@ -55,7 +74,8 @@ def run(
         for position, pass_ in enumerate(pipeline):
             check_level(pass_, work)
             start = time.perf_counter()
-            counts = pass_.run(work) or {}
+            with collector_paused():
+                counts = pass_.run(work) or {}
             seconds = time.perf_counter() - start
             for instrument in instruments:
                 instrument.after(position, pass_, work, seconds, counts)

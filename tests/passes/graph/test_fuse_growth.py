@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -107,3 +109,34 @@ def test_equal_kernels_are_planned_once(monkeypatch: pytest.MonkeyPatch) -> None
         planned.append(())
         assert len(iris.jit(equal_layers(n)).kernels(x, x.copy())) == n
     assert planned[0] == planned[1]
+
+
+def unequal_cells(n: int) -> Callable[..., Any]:
+    """Cells of which no two are equal, some of them too large for a kernel."""
+
+    def function(x: Any, y: Any) -> Any:
+        values = [x, y]
+        for k in range(n):
+            values.append(np.tanh(values[-1] * (k + 2)) @ y + values[k // 2])
+        return sum(np.exp(v) for v in values)
+
+    return function
+
+
+def test_plans_are_dropped_without_the_collector(monkeypatch: pytest.MonkeyPatch) -> None:
+    alive: weakref.WeakSet[ElementGraph] = weakref.WeakSet()
+    most: list[int] = []
+    cheapest = fusion.cheapest_schedule
+
+    def counting(elements: ElementGraph, *options: Any) -> Any:
+        alive.add(elements)
+        most[-1] = max(most[-1], len(alive))
+        return cheapest(elements, *options)
+
+    monkeypatch.setattr(fusion, "cheapest_schedule", counting)
+    x = np.zeros((64, 64), np.float32)
+    for n in (20, 40):
+        gc.collect()
+        most.append(0)
+        iris.jit(unequal_cells(n)).kernels(x, x.copy())
+    assert most[0] == most[1]

@@ -11,6 +11,8 @@ import iris
 from iris.compiler.array_compilation import KernelCompilation
 from iris.compiler.compilation import entry_of
 from iris.compiler.graph_kernels import kernels_of
+from iris.cost.resources import needs_of
+from iris.ir.core import Level
 from iris.ir.text.parser import parse
 from iris.passes.graph.tiling.predict import has_dots, predicted
 from iris.passes.graph.tiling.refine_schedule import neighbours, refined
@@ -169,3 +171,18 @@ def test_blocks_do_not_outgrow_the_tiles_that_there_is_room_for() -> None:
     found = refined(small, MAX_TILE_BYTES // 16, find("apple-m1"))
     assert own.lanes[rows] * own.lanes[columns] == 64 * 64
     assert 16 * 16 < found.lanes[rows] * found.lanes[columns] <= 32 * 32
+
+
+@pytest.mark.parametrize("simdgroups", [1, 2, 4, 8])
+@pytest.mark.parametrize("columns", [64, 128])
+def test_threads_have_room_for_operands_on_their_way_to_threadgroup_memory(
+    columns: int, simdgroups: int
+) -> None:
+    target = find("apple-m1")
+    (kernel,) = kernels(product, zeros(512, 512), zeros(512, 512))
+    own = schedule_of(kernel.kernel.op)
+    down, across, terms = own.elements.axes
+    blocks = own.with_blocks({down: 32, across: columns, terms: 32}, simdgroups)
+    lowered = with_schedule(kernel, blocks).kernel.lowered(Level.METAL, target)
+    fits = needs_of(lowered, target).registers <= target.thread_registers
+    assert predicted(blocks, simdgroups, target).fits is fits

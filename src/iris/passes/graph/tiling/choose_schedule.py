@@ -14,7 +14,7 @@ from math import prod
 from iris.ir.core import Op, Value
 from iris.ir.math import element_type
 from iris.passes.graph.tiling import element_rules  # noqa: F401 -- registered by being read
-from iris.passes.graph.tiling.element_exprs import Aggregate, Contraction, LoadExpr
+from iris.passes.graph.tiling.element_exprs import Aggregate, Contraction
 from iris.passes.graph.tiling.element_graph import ElementGraph
 from iris.passes.graph.tiling.element_ref import CannotFuse, ElementRef
 from iris.passes.graph.tiling.index_expr import Axis
@@ -93,7 +93,7 @@ def _schedules(elements: ElementGraph, max_tile_bytes: int, target: Target) -> l
         else:
             schedules.append(found)
     if not schedules:
-        raise errors[0]
+        raise errors[0].again()  # the first itself would hold this frame, which holds it
     return schedules
 
 
@@ -143,7 +143,7 @@ def _choices(elements: ElementGraph) -> Iterator[ElementGraph]:
     first, *others = axis_choices(elements)
     yield first
     # Reusing the columns of a product would keep all of them within a program.
-    has_products = any(isinstance(e, Contraction) for e in elements.exprs.values())
+    has_products = any(isinstance(e, Contraction) for e in elements.aggregates.values())
     yield from (other for other in others if has_products or other.online_axes)
 
 
@@ -158,7 +158,7 @@ class _Choice:
         self.products = elements.products
         self.aggregates = elements.aggregates
         self.output_axes = elements.long_output_axes
-        widest = max([r.element.bytes for r in elements.exprs], default=1)
+        widest = max(elements.bytes, default=1)
         self.max_elements = max_tile_bytes // max(4, widest)  # of a tile
         # Rows and columns of a tile that is transposed in threadgroup memory: two lines, if a core
         # has room for such tiles of several programs.
@@ -252,17 +252,14 @@ class _Choice:
 
     def _elements_reused(self, axis: Axis) -> int:
         """How many elements a program loads once for all that it computes along an axis."""
-        dependencies = self.elements.dependencies
-        loads = [(r, e.value) for r, e in self.elements.exprs.items() if isinstance(e, LoadExpr)]
-        return sum(_element_count(value) for ref, value in loads if axis not in dependencies[ref])
+        dependencies, loads = self.elements.dependencies, self.elements.loads.items()
+        return sum([_element_count(e.value) for ref, e in loads if axis not in dependencies[ref]])
 
     def _contiguous_axes(self) -> list[Axis]:
         """The axes that are contiguous in memory, the most accessed first."""
         weights: dict[Axis, int] = {}
         accessed = [(w.offset, _element_count(w.ref.value)) for w in self.elements.outputs]
-        for expr in self.elements.exprs.values():
-            if isinstance(expr, LoadExpr):
-                accessed.append((expr.offset, _element_count(expr.value)))
+        accessed += [(e.offset, _element_count(e.value)) for e in self.elements.loads.values()]
         for index, size in accessed:
             for atom, n in index.terms:
                 if n == 1 and isinstance(atom, Axis):

@@ -35,6 +35,8 @@ ROUNDED = 2.0**-23
 
 def deviations_form(elements: ElementGraph) -> ElementGraph | None:
     """The elements with sums of squared deviations made of terms alone; None if there are none."""
+    if not any(map(_is_sum, elements.aggregates.values())):
+        return None
     exprs: dict[ElementRef, ElementExpr] = {}
     for ref, expr in elements.exprs.items():
         exprs[ref] = expr

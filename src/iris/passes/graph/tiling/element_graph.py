@@ -88,6 +88,7 @@ class ElementGraph:
         self.axis_counts: Counter[str] = Counter()  # by the letter of their names
         self.outputs = list(outputs)
         self.exprs: dict[ElementRef, ElementExpr] = {}
+        self.reads: dict[ElementRef, list[ElementRef]] = {}  # by what reads them
         self.computed: set[Value] = set()
         for ref in self.roots():
             self._visit(ref)
@@ -145,7 +146,8 @@ class ElementGraph:
                 self.exprs[ref] = opened[ref]
             else:
                 expr = opened[ref] = self._define(ref)
-                pending += refs_of(ref, expr)[::-1]
+                read = self.reads[ref] = refs_of(ref, expr)
+                pending += read[::-1]
 
     def _define(self, ref: ElementRef) -> ElementExpr:
         op = ref.value.op
@@ -196,15 +198,20 @@ class ElementGraph:
         """The axes along which each element differs."""
         found: dict[ElementRef, frozenset[Axis]] = {}
         for ref, expr in self.exprs.items():
-            axes = set[Axis]().union(*[found[operand] for operand in expr.refs])
+            axes = frozenset[Axis]().union(*[found[operand] for operand in expr.refs])
             for index in expr.index_exprs():
                 axes |= _axes_in(index, found)
             if isinstance(expr, ScanExpr):
-                axes.update(expr.over)
+                axes = axes.union(expr.over)
             elif isinstance(expr, Aggregate):
-                axes.difference_update(expr.over)
-            found[ref] = frozenset(axes)
+                axes = axes.difference(expr.over)
+            found[ref] = axes
         return found
+
+    @cached_property
+    def loads(self) -> dict[ElementRef, LoadExpr]:
+        """The elements that are loaded."""
+        return {r: e for r, e in self.exprs.items() if isinstance(e, LoadExpr)}
 
     @cached_property
     def numbers(self) -> dict[ElementRef, int]:
@@ -218,16 +225,29 @@ class ElementGraph:
     def operands(self) -> list[list[int]]:
         """By the place of each element among the expressions the numbers of those that it reads,
         each once."""
-        numbers = self.numbers
-        return [
-            list(dict.fromkeys([numbers[r] for r in refs_of(ref, expr)]))
-            for ref, expr in self.exprs.items()
-        ]
+        numbers, reads = self.numbers, self.reads
+        return [list(dict.fromkeys([numbers[r] for r in reads[ref]])) for ref in self.exprs]
 
     @cached_property
     def aggregates(self) -> dict[ElementRef, Aggregate]:
         """The reductions, scans and products."""
         return {r: e for r, e in self.exprs.items() if isinstance(e, Aggregate)}
+
+    @cached_property
+    def bytes(self) -> list[int]:
+        """By the place of each element how many bytes it has."""
+        return [ref.element.bytes for ref in self.exprs]
+
+    @cached_property
+    def words(self) -> list[int]:
+        """By the place of each element how many registers of 32 bits it takes."""
+        sizes = zip(self.exprs.values(), self.bytes, strict=True)
+        return [0 if isinstance(e, SplatExpr) else -(-size // 4) for e, size in sizes]
+
+    @cached_property
+    def aliases(self) -> set[int]:
+        """The places of elements that are only other names."""
+        return {n for n, e in enumerate(self.exprs.values()) if isinstance(e, Alias)}
 
     @cached_property
     def rescaled(self) -> dict[ElementRef, list[ElementRef]]:
@@ -302,10 +322,12 @@ class ElementGraph:
         new.inputs = self.inputs
         new.output_axes = tuple(axes)
         new.outputs = list(outputs)
+        new.reads = {}
         needed = {*new.roots()}
         for ref in reversed(exprs):
             if ref in needed:
-                needed.update(refs_of(ref, exprs[ref]))
+                read = new.reads[ref] = refs_of(ref, exprs[ref])
+                needed.update(read)
         new.exprs = {r: expr for r, expr in exprs.items() if r in needed}
         return new
 

@@ -7,7 +7,6 @@ from functools import lru_cache
 from heapq import heappop, heappush
 from math import gcd
 
-from iris.passes.graph.tiling.element_exprs import SplatExpr
 from iris.passes.graph.tiling.element_graph import ElementGraph
 
 
@@ -21,8 +20,7 @@ def emission_order(elements: ElementGraph, lanes: Sequence[int]) -> tuple[int, .
     that leaves the fewest lanes alive before it: it dies there itself, and its operands are born.
     Of equal ones it is the last that the outputs reach.
     """
-    exprs = elements.exprs.values()
-    held = [0 if isinstance(e, SplatExpr) else n for e, n in zip(exprs, lanes, strict=True)]
+    held = [n if words else 0 for n, words in zip(lanes, elements.words, strict=True)]
     unit = gcd(*held) or 1
     return _order(elements, tuple([n // unit for n in held]))
 

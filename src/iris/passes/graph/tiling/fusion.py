@@ -291,7 +291,7 @@ class Fusion:
             try:
                 self.candidates[key] = self._plan_candidate(outputs, read, ops)
             except CannotFuse as error:
-                self.candidates[key] = error
+                self.candidates[key] = error.again()
         candidate = self.candidates[key]
         if isinstance(candidate, CannotFuse):
             raise candidate.again()
@@ -309,7 +309,6 @@ class Fusion:
         if any(isinstance(op, graph.Scatter) and op.result not in outputs for op in order):
             raise CannotFuse(SCATTER_READ)
         structure, numbers = _structure(outputs, read, order)
-        schedule: KernelSchedule | WrittenSchedule | None = None
         if structure not in self.planned:
             try:
                 schedule = cheapest_schedule(
@@ -317,15 +316,14 @@ class Fusion:
                 )
                 self.planned[structure] = self._plan_of(schedule, numbers)
             except CannotFuse as error:
-                self.planned[structure] = error
+                self.planned[structure] = error.again()
         planned = self.planned[structure]
         if isinstance(planned, CannotFuse):
             raise planned.again()
-        schedule = schedule or planned.schedule
         values = list(numbers)
         rounded_sums = tuple([values[n] for n in planned.rounded_sums])
         return Candidate(
-            outputs, read, tuple(order), structure, schedule, planned.cost, rounded_sums
+            outputs, read, tuple(order), structure, planned.schedule, planned.cost, rounded_sums
         )
 
     def _plan_of(self, schedule: KernelSchedule, numbers: Mapping[Value, int]) -> _Planned:

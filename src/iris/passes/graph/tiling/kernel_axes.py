@@ -46,7 +46,9 @@ def reuse_output_axes(elements: ElementGraph) -> ElementGraph:
 
     An example is `x / sum(x)`.
     """
-    reductions = [e for e in elements.exprs.values() if isinstance(e, ReduceExpr)]
+    reductions = [e for e in elements.aggregates.values() if isinstance(e, ReduceExpr)]
+    if not reductions:
+        return elements
     computed = [r for r, e in elements.exprs.items() if isinstance(e, LoadExpr | Aggregate)]
     outermost = {*elements.reduction_axes.get(frozenset(), ())}
     replacements: dict[Axis, IndexExpr] = {}
@@ -87,7 +89,7 @@ def _match_axes_by_stride(
 def merge_axes(elements: ElementGraph) -> ElementGraph:
     """Merge adjacent axes wherever every index expression allows it."""
     index_exprs = list(dict.fromkeys(_index_exprs(elements)))
-    combined = [e.over for e in elements.exprs.values() if isinstance(e, Aggregate)]
+    combined = [e.over for e in elements.aggregates.values()]
 
     def joins(a: Axis, b: Axis) -> bool:
         return all((a in over) is (b in over) for over in combined) and all(
@@ -118,11 +120,7 @@ def merge_axes(elements: ElementGraph) -> ElementGraph:
 def _adjacent_axes(elements: ElementGraph) -> Iterator[list[Axis]]:
     """Yield the axes of the outputs, then those of each reduction or scan, each axis once."""
     seen: set[Axis] = set()
-    runs = [
-        elements.output_axes,
-        *(e.over for e in elements.exprs.values() if isinstance(e, Aggregate)),
-    ]
-    for run in runs:
+    for run in (elements.output_axes, *[e.over for e in elements.aggregates.values()]):
         new = [axis for axis in run if axis not in seen]
         seen.update(new)
         if new:

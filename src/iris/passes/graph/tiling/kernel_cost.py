@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache
-from math import prod
+from math import fsum, prod
+from typing import TypeAlias
 
 from iris.ir.core import Op, Value
 from iris.ir.facts import Facts, facts
@@ -13,9 +15,13 @@ from iris.ir.math import element_type
 from iris.passes.graph.tiling.element_exprs import Aggregate, Contraction, LoadExpr, Pointwise
 from iris.passes.graph.tiling.element_graph import ElementGraph
 from iris.passes.graph.tiling.element_ref import ElementRef
+from iris.passes.graph.tiling.index_expr import Axis
 from iris.passes.graph.tiling.kernel_registers import spilled
 from iris.passes.graph.tiling.kernel_schedule import KernelSchedule, axes_size
 from iris.targets import Core, Target
+
+# The elements that several loops of a program compute, and how many do.
+_Loops: TypeAlias = tuple[tuple[ElementRef, int], ...]
 
 # How many bytes must be on their way to or from a core at once to keep its share of the caches
 # busy: what that moves in a cycle, times the 300 cycles or so that a load takes.
@@ -62,33 +68,54 @@ class Cost:
         return loads + arithmetic
 
 
+class _Work:
+    """What is done for each element along the same axes."""
+
+    def __init__(self) -> None:
+        self.loaded = 0  # bytes
+        self.computed: Counter[type[Op]] = Counter()
+
+
+@lru_cache(maxsize=16)  # of the few kernels whose schedules are compared at a time
+def _work(elements: ElementGraph, loops: _Loops) -> dict[tuple[frozenset[Axis], int], _Work]:
+    """The work of a kernel beside aggregates, by the axes along which it differs and by how many
+    loops do it: most elements differ along the same few sets of axes."""
+    work: defaultdict[tuple[frozenset[Axis], int], _Work] = defaultdict(_Work)
+    times = dict(loops)
+    both = zip(elements.exprs.items(), elements.dependencies.values(), strict=True)
+    for (ref, expr), axes in both:
+        if isinstance(expr, LoadExpr | Pointwise):
+            own = work[axes, times.get(ref, 1)]
+            if isinstance(expr, Pointwise):
+                own.computed[type(expr.op)] += 1
+            else:
+                own.loaded += _bytes(ref)
+    return work
+
+
 @lru_cache(maxsize=16)  # of the few schedules that are compared at a time
 def cost_of(schedule: KernelSchedule, target: Target) -> Cost:
     """What a kernel with this schedule costs on a target."""
     elements = schedule.elements
-    operations, flops, traffic, reloaded, tile_bytes = 0.0, 0, 0, 0, 0
+    traffic, reloaded, tile_bytes = 0, 0, 0
+    computed: Counter[type[Op]] = Counter()
     loops = loops_of(schedule)
+    for (axes, times), work in _work(elements, tuple(loops.items())).items():
+        count = schedule.evaluations(axes)
+        traffic += times * count * work.loaded
+        reloaded += (times - 1) * count * work.loaded
+        tile_bytes += schedule.lanes_along(axes) * work.loaded
+        for op, ops in work.computed.items():
+            computed[op] += times * count * ops
+    flops = computed.total()
     weights = _weights(target.core)
-    # Most elements differ along the same few sets of axes.
-    evaluations, lanes_along = cache(schedule.evaluations), cache(schedule.lanes_along)
-    for (ref, expr), axes in zip(
-        elements.exprs.items(), elements.dependencies.values(), strict=True
-    ):
-        times = loops.get(ref, 1) if loops else 1
-        if isinstance(expr, LoadExpr):
-            size = evaluations(axes) * _bytes(ref)
-            traffic += times * size
-            reloaded += (times - 1) * size
-            tile_bytes += lanes_along(axes) * _bytes(ref)
-        elif isinstance(expr, Aggregate):
-            inner = frozenset(expr.over).union(*(elements.dependencies[r] for r in expr.operands))
-            count = times * evaluations(inner)
-            operations += count * expr.operations
-            flops += count * (2 if isinstance(expr, Contraction) else expr.operations)
-        elif isinstance(expr, Pointwise):
-            count = times * evaluations(axes)
-            operations += count * weights[type(expr.op)]
-            flops += count
+    # Work of equal parts costs the same, whatever their order.
+    operations = fsum([n * weights[op] for op, n in computed.items()])
+    for ref, expr in elements.aggregates.items():
+        inner = frozenset(expr.over).union(*[elements.dependencies[r] for r in expr.operands])
+        count = loops.get(ref, 1) * schedule.evaluations(inner)
+        operations += count * expr.operations
+        flops += count * (2 if isinstance(expr, Contraction) else expr.operations)
     for output in elements.outputs:
         tile_bytes += schedule.lanes_along(elements.output_axes) * _bytes(output.ref)
     return Cost(
@@ -108,10 +135,9 @@ def cost_of(schedule: KernelSchedule, target: Target) -> Cost:
 def moved_bytes(elements: ElementGraph) -> int:
     """The bytes that a kernel moves through memory, if it loads each element once."""
     read: dict[Value, int] = {}
-    for ref, expr in elements.exprs.items():
-        if isinstance(expr, LoadExpr):
-            size = axes_size(elements.dependencies[ref]) * _bytes(ref)
-            read[expr.value] = read.get(expr.value, 0) + size
+    for ref, expr in elements.loads.items():
+        size = axes_size(elements.dependencies[ref]) * _bytes(ref)
+        read[expr.value] = read.get(expr.value, 0) + size
     return sum([min(tensor_bytes(v), size) for v, size in read.items()]) + _stored(elements)
 
 

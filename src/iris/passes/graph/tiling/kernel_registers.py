@@ -7,7 +7,7 @@ from operator import mul
 
 from iris.cost.occupancy import OTHER_REGISTERS
 from iris.ir.metal import SIMDGROUP_WIDTH, VECTOR
-from iris.passes.graph.tiling.element_exprs import Aggregate, Alias, SplatExpr
+from iris.passes.graph.tiling.element_exprs import Aggregate
 from iris.passes.graph.tiling.element_graph import ElementGraph
 from iris.passes.graph.tiling.emission_order import emission_order
 from iris.passes.graph.tiling.kernel_schedule import KernelSchedule
@@ -25,25 +25,27 @@ def spilled(schedule: KernelSchedule, target: Target) -> int:
     A thread computes vector by vector: of each tile it holds a vector at once, or all that it has
     of the tile where a reduction comes before the tile is used.
     """
-    threads = _threads(schedule, target)
-    words = _words(schedule, threads)
+    lanes = _lanes(schedule)
+    threads = _threads(schedule, lanes, target)
+    words = _words(schedule, lanes, threads)
     room = int(PART * target.thread_registers)
     if sum(words) <= room:
         return 0
     room_between = target.registers_among(threads) - OTHER_REGISTERS
-    vectors, between = _alive(schedule, words)
+    vectors, between = _alive(schedule, lanes, words)
     return max(0, vectors - room, between - room_between)
 
 
 def words_alive(schedule: KernelSchedule, target: Target) -> int:
     """How many values of 32 bits a thread holds at once."""
-    return max(_alive(schedule, _words(schedule, _threads(schedule, target))))
+    lanes = _lanes(schedule)
+    words = _words(schedule, lanes, _threads(schedule, lanes, target))
+    return max(_alive(schedule, lanes, words))
 
 
-def _threads(schedule: KernelSchedule, target: Target) -> int:
+def _threads(schedule: KernelSchedule, lanes: Sequence[int], target: Target) -> int:
     """How many threads run a program."""
-    sizes = [ref.element.bytes for ref in schedule.elements.exprs]
-    largest = max(map(mul, _lanes(schedule), sizes), default=0)
+    largest = max(map(mul, lanes, schedule.elements.bytes), default=0)
     return SIMDGROUP_WIDTH * simdgroups_for(largest, target)
 
 
@@ -54,21 +56,17 @@ def _lanes(schedule: KernelSchedule) -> list[int]:
     return [along[axes] for axes in dependencies.values()]
 
 
-def _words(schedule: KernelSchedule, threads: int) -> list[int]:
+def _words(schedule: KernelSchedule, lanes: Sequence[int], threads: int) -> list[int]:
     """The values of 32 bits that a thread has of each tile."""
-    return [
-        0 if isinstance(expr, SplatExpr) else -(-count // threads) * -(-ref.element.bytes // 4)
-        for (ref, expr), count in zip(
-            schedule.elements.exprs.items(), _lanes(schedule), strict=True
-        )
-    ]
+    both = zip(lanes, schedule.elements.words, strict=True)
+    return [-(-count // threads) * words for count, words in both]
 
 
-def _alive(schedule: KernelSchedule, words: Sequence[int]) -> tuple[int, int]:
+def _alive(schedule: KernelSchedule, lanes: Sequence[int], words: Sequence[int]) -> tuple[int, int]:
     """The most values of 32 bits that a thread holds at once: while it computes vector by vector,
     and from before a reduction until after it."""
     elements = schedule.elements
-    order = emission_order(elements, _lanes(schedule))
+    order = emission_order(elements, lanes)
     most = PER_THREAD_BYTES // 4 if elements.aggregates else VECTOR
     vectors = [min(most, count) for count in words]
     return most_alive(elements, order, vectors), _most_held(elements, order, words)
@@ -77,6 +75,8 @@ def _alive(schedule: KernelSchedule, words: Sequence[int]) -> tuple[int, int]:
 def _most_held(elements: ElementGraph, order: Sequence[int], sizes: Sequence[int]) -> int:
     """The greatest sum of the sizes of elements that are computed before a reduction, and used
     after it."""
+    if not elements.aggregates:
+        return 0
     operands, exprs = elements.operands, list(elements.exprs.values())
     alive: set[int] = set()
     most = 0
@@ -91,11 +91,11 @@ def _most_held(elements: ElementGraph, order: Sequence[int], sizes: Sequence[int
 def most_alive(elements: ElementGraph, order: Sequence[int], sizes: Sequence[int]) -> int:
     """The greatest sum of the sizes of elements that are alive at once: computed, and still to be
     used; the `order` has the last first."""
-    operands, exprs = elements.operands, list(elements.exprs.values())
+    operands, aliases = elements.operands, elements.aliases
     used: set[int] = set()  # later
     alive = most = 0
     for n in order:
-        if n >= len(exprs) or isinstance(exprs[n], Alias):
+        if n >= len(operands) or n in aliases:
             continue
         for operand in operands[n]:
             if operand not in used:

@@ -135,6 +135,8 @@ class KernelSchedule:
     def _check_products(self) -> None:
         """Refuse a matrix product that each block of another one would recompute."""
         elements = self.elements
+        if not any(isinstance(e, Contraction) for e in elements.aggregates.values()):
+            return
         inner: set[ElementRef] = set()
         online: set[ElementRef] = set()
         for ref, expr in reversed(elements.exprs.items()):

@@ -119,6 +119,8 @@ def rescaled_form(elements: ElementGraph) -> ElementGraph | None:
 
 def _summed(elements: ElementGraph) -> list[ElementRef]:
     """The elements that a sum depends on, operands first."""
+    if not elements.aggregates:
+        return []
     found: set[ElementRef] = set()
     for ref, expr in reversed(elements.exprs.items()):
         if ref in found or (isinstance(expr, Aggregate) and expr.is_sum):

@@ -98,6 +98,11 @@ class _Dot:
         own = self.depth * (self.columns * right + padding)
         return own if self.in_rows else own + self.rows * (self.depth * left + padding)
 
+    def passing(self, threads: int) -> int:
+        """The registers of a thread through which the operands of an iteration go to threadgroup
+        memory: all are loaded before any is stored."""
+        return -(-self.staged(0) // (4 * threads))
+
     def sides(self, among: Arrangement) -> tuple[int, int]:
         """The rows and columns of a simdgroup."""
         return self.rows // among.rows, self.columns // among.columns
@@ -179,6 +184,8 @@ def predicted(schedule: KernelSchedule, simdgroups: int, target: Target) -> Pred
         if among.copies > 1:
             return _without_room("simdgroups would compute a part of a product twice")
         operands = max(operands, dot.count(counts, among, target))
+        if not target.copies:
+            operands = max(operands, dot.passing(threads))
     if any(dot.in_rows and dot.rows > FRAGMENT_SIZE * simdgroups for dot in program.dots):
         accumulators += program.rescaled  # by a factor of each of several rows: not in place
     registers = -(-accumulators // threads) + operands + OTHER_REGISTERS
