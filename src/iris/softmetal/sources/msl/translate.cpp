@@ -226,7 +226,7 @@ void refer_to_variables(const Tokens &tokens, const Declarations &found, Edits &
             for (const auto &one : variable.declarators) {
                 const std::string type = type_of(one);
                 made += "typedef " + variable.type + " " + type + one.dimensions + "; threadgroup " + type + " &" +
-                        own(one.name) + " = *(threadgroup " + type + " *)0; ";
+                        own(one.name) + " = *softmetal::somewhere<" + type + ">(); ";
             }
             edits.replace(tokens[variable.statement.from].at, tokens[variable.statement.to - 1].end(), made);
         }
