@@ -18,7 +18,7 @@ BENCHMARKS = $(filter-out benchmarks/report.py benchmarks/triton_kernels.py benc
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint docs bench campaign gpu planted foreign zoo sanitize texts doctor metal wheel clean softmetal chromium
+.PHONY: help demo test lint docs bench campaign gpu planted foreign zoo sanitize texts strict doctor metal wheel clean softmetal chromium
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -76,6 +76,9 @@ planted: softmetal  ## Plant bugs one at a time; what finds each goes to benchma
 
 texts: softmetal  ## Compile golden texts and random programs with Apple's compiler; on Linux, hold 2,000 to its rules
 	$(BIN)/python tests/apple_texts.py $(if $(filter softmetal,$(METAL)),--strict --count 2000)
+
+strict: softmetal $(TEXTMATE)  ## Run the tests; hold every text that they emit for Metal to Apple's rules
+	$(PYTEST) --apple
 
 doctor: softmetal  ## Check the device that runs Metal here; a report goes to iris-doctor.txt
 	$(BIN)/iris doctor --device $(METAL)

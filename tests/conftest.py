@@ -6,7 +6,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from functools import cache
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -49,6 +49,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--random",
         action="store_true",
         help="list the tests that draw random examples, with the processor time of each",
+    )
+    parser.addoption(
+        "--apple",
+        action="store_true",
+        help="hold every text that tests make for Metal to the rules of Apple's compiler",
     )
 
 
@@ -163,3 +168,20 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> WorkSte
     from xdist.scheduler import WorkStealingScheduling
 
     return WorkStealingScheduling(config, log)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def held_to_apples_rules(request: pytest.FixtureRequest) -> Iterator[None]:
+    """With `--apple`, softmetal's strict check takes what the tests of a module emit for Metal."""
+    if not request.config.getoption("--apple"):
+        yield
+        return
+    from iris.codegen import emitter
+    from texts_of_tests import Texts
+
+    texts = Texts(emitter._Kernel.source)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(emitter._Kernel, "source", lambda kernel: texts.of(kernel))
+        yield
+    refused = texts.refused()
+    assert not refused, "\n".join(refused)

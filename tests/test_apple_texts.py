@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import apple_texts
+from texts_of_tests import Texts
 
 # Refuses texts with a word in them, and version 3.1 for texts with fences.
 COMPILER = """
@@ -80,3 +81,17 @@ def test_the_toolchain_is_downloaded(tmp_path: Path) -> None:
     path = tmp_path / "metal"
     download = ["sh", "-c", f"printf '#!/bin/sh\\n' > {path}; chmod +x {path}"]
     assert apple_texts.found([str(path)], download)
+
+
+@pytest.mark.softmetal
+def test_texts_that_tests_emit_are_held_to_them() -> None:
+    (first, *_) = apple_texts.golden()
+    wrong = replace(first, text=first.text + "int f(long long x) { return 1; }\n")
+    texts = Texts(lambda source: source)
+    for source in (first, wrong, wrong):
+        assert texts.of(source) is source
+    (said,) = texts.refused()
+    assert "'long long' is not supported in Metal" in said
+    again = Texts(lambda source: source)
+    again.of(wrong)
+    assert again.refused() == []  # it was told once

@@ -23,6 +23,7 @@ TARGETS = (
     "sanitize",
     "planted",
     "texts",
+    "strict",
     "doctor",
     "metal",
     "wheel",

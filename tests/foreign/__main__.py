@@ -30,6 +30,9 @@ def texts(folder: Path) -> Iterator[tuple[str, str, int]]:
     for name, header in instances.HEADERS.items():
         text = packages.flat([*header.before, name], roots)
         yield f"mlx {name}", text + instances.lines(header), header.version
+    before = packages.flat(instances.BEFORE_TEXTS, roots)
+    host = (roots[0].parent / instances.TEXTS).read_text()
+    yield f"mlx {instances.TEXTS}", before + instances.completed(host), 310
     for path in sorted(packages.llama_kernels(folder).glob("*.metal")):
         before = ["common.h", "dequantize.h"] if path.stem in _FRAGMENTS else []
         roots = [path.parent, path.parents[1], path.parents[2]]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from typing import NamedTuple
 
 
@@ -265,6 +267,24 @@ HEADERS = {
         + _all("half, half, Tanh", "unary_v"),
     ),
 }
+
+#: A header of MLX's host code with texts of kernels in it, which MLX completes with values; what
+#: they need before them; and values for each, by its name.
+TEXTS = "jit/indexing.h"
+BEFORE_TEXTS = (*_REDUCE, "indexing/gather.h", "indexing/scatter.h", "indexing/masked_scatter.h")
+_INDICES = "const device int* rows [[buffer(20)]],", "rows"
+VALUES: Mapping[str, tuple[object, ...]] = {
+    "gather_kernels": ("_of_floats", "float", "int", 1, *_INDICES, 1, "int"),
+    "scatter_kernels": ("_sum", "float", "int", "Sum<float>", 1, *_INDICES, "true", 1, "int"),
+    "masked_assign_kernel": ("masked_assign", "half", "false"),
+    "slice_update_op_kernel": ("slice", "int", "int", "Prod<int>", "true", "false", "true", 2, 3),
+}
+_TEXT = re.compile(r'(\w+) = R"\((.*?)\)"', re.S)
+
+
+def completed(header: str) -> str:
+    """The texts of kernels in a header of host code, with values."""
+    return "".join([text.format(*VALUES[name]) for name, text in _TEXT.findall(header)])
 
 
 def lines(header: Header) -> str:

@@ -290,6 +290,30 @@ def _(library: Library) -> tuple[Array, Array]:
     return out, exact
 
 
+@_run("mlx jit/indexing.h", "gather_of_floats_1_1_int", 0)
+def _(library: Library) -> tuple[Array, Array]:
+    x, rows, out = _floats(9, 5), _int(4, -1, 0, 4, 7, 2), np.zeros((6, 5), np.float32)
+    of_x = _int(9, 5), _long(5, 1), _long(2), _int(1, 5), _int(0)
+    buffers = [x, out, *of_x, _int(6), _long(1), np.array([True]), _int(1)]
+    buffers += [None] * (20 - len(buffers)) + [rows]
+    library.run("gather_of_floats_1_1_int", buffers, (6, 1, 5), (6, 1, 1))
+    return out, x[rows]
+
+
+@_run("mlx jit/indexing.h", "scatter_sum_1_updc_true_nwork1_int")
+def _(library: Library) -> tuple[Array, Array]:
+    updates, rows, x = _floats(6, 5), _int(4, -1, 0, 4, 7, 2), _floats(9, 5)
+    exact = x.astype(np.float64)
+    np.add.at(exact, rows, updates)
+    of_updates = _int(6, 1, 5), _long(5, 5, 1), _long(3), _long(5)
+    of_x = _int(9, 5), _long(5, 1), _long(2), _int(0)
+    of_rows = _int(6), _long(1), np.array([True]), _int(1), _long(6)
+    buffers = [None, updates, x, *of_updates, *of_x, *of_rows]
+    buffers += [None] * (20 - len(buffers)) + [rows]
+    library.run("scatter_sum_1_updc_true_nwork1_int", buffers, (5, 6), (5, 1))
+    return x, exact
+
+
 # llama.cpp
 
 

@@ -39,6 +39,12 @@ def shift(X, n, B: iris.constexpr = 64):
 
 
 @iris.kernel
+def scale_in_place(X, n, B: iris.constexpr = 256):
+    at = iris.arange(0, B)
+    iris.store(X + at, iris.load(X + at, mask=at < n) * 3 % 7, mask=at < n)
+
+
+@iris.kernel
 def number(Out):
     n = iris.program_id(1) + iris.program_id(0) * iris.num_programs(1)
     iris.store(Out + n, n)
@@ -97,6 +103,31 @@ def test_a_replay_costs_little_and_leaves_nothing(device: Device) -> None:
     used, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert used < 1 << 20
+
+
+def test_functions_of_several_kernels_run_on_any_memory(device: Device) -> None:
+    """What is given lies elsewhere, is given twice, or is a result: all kernels are a graph."""
+
+    def steps(x: Any, y: Any) -> Any:
+        for _ in range(4):
+            x = x @ y % 7  # whole numbers, which floats hold
+        return x
+
+    compiled = iris.jit(lambda x, y: steps(x, y))
+    choose = np.random.default_rng(3)
+    known = [choose.integers(0, 7, (12, 12)).astype(np.float32) for _ in range(3)]
+    given = [iris.asarray(x, device=device) for x in known]
+    streams = [None, iris.stream(device)]
+    for call in range(200):
+        one, other, into = choose.integers(0, 3, 3)
+        given[into] = compiled(given[one], given[other])
+        known[into] = steps(known[one], known[other])
+        if call % 7 == 0:
+            given[one] = iris.asarray(known[one], device=device)
+        scale_in_place[1](given[one], 144, stream=streams[call % 2])
+        known[one] = known[one] * 3 % 7
+    for found, right in zip(given, known, strict=True):
+        np.testing.assert_array_equal(found.numpy(), right)
 
 
 def test_a_recording_is_in_order_with_the_stream_of_torch() -> None:

@@ -220,6 +220,12 @@ def test_a_replay_of_100_launches_costs_little(on_metal: Metal) -> None:
     recording, _ = series(on_metal)
     recording.replay()
     on_metal.synchronize()
+    messages = library().softmetal_messages
+    messages.restype = ctypes.c_ulong
+    before = messages()
+    recording.replay()
+    assert messages() - before <= 10  # four of them introduce the two pipelines
+    on_metal.synchronize()
     quiet = Quiet(on_metal)
     try:
         costs = []

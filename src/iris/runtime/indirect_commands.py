@@ -8,7 +8,7 @@ commands says which resources they use, for Metal looks into none of them.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +16,7 @@ import numpy as np
 from iris.ir.types import u8
 from iris.runtime.device import ArrayArgument, RecordedLaunch, Replay
 from iris.runtime.interrupts import HoldBack
-from iris.runtime.memory import Block, Memory, barriers_among, view
+from iris.runtime.memory import Memory, barriers_among, view
 from iris.runtime.messages import Range, made
 from iris.runtime.objc import Object, Pointer
 from iris.runtime.queue import Commands, Launch, Stream, Streams
@@ -119,15 +119,11 @@ class IndirectReplay(Replay):
         own = frozenset([self._constants.block])
         blocks = own.union(*[launch.blocks for launch in launches])
         written = frozenset().union(*[launch.written for launch in launches])
-        read = blocks - written
         pipelines = dict.fromkeys([launch.pipeline for launch in launches])
         return Commands(
             self._buffer,
             Range(0, len(launches)),
-            _pointers(read),
-            len(read),
-            _pointers(written),
-            len(written),
+            (Pointer * len(blocks))(*[block.buffer.pointer for block in blocks]),
             tuple(pipelines) if self._maker.meets_pipelines_first else (),
             launches,
             (self._constants,),
@@ -141,7 +137,3 @@ class IndirectReplay(Replay):
 def _room(launch: Launch) -> int:
     """The bytes that its constants take up."""
     return -(-len(launch.constants) // _ALIGNMENT) * _ALIGNMENT
-
-
-def _pointers(blocks: Collection[Block]) -> object:
-    return (Pointer * len(blocks))(*[block.buffer.pointer for block in blocks])

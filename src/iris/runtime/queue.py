@@ -149,10 +149,7 @@ class Commands(NamedTuple):
 
     buffer: Object  # an indirect command buffer
     range: Range
-    read: object  # an array of pointers to what they read alone
-    read_count: int
-    used: object  # and to the others
-    used_count: int
+    used: object  # an array of pointers to all their buffers
     unready: tuple[CompiledKernel, ...]  # what the GPU must have met before
     launches: tuple[Launch, ...]
     memories: tuple[Memory, ...]  # kept alive
@@ -175,8 +172,8 @@ class Commands(NamedTuple):
 
     def encode(self, send: Messages, batch: Batch) -> None:
         encoder = batch.encoder
-        send.use(encoder, self.read, self.read_count, READ)
-        send.use(encoder, self.used, self.used_count, READ | WRITE)
+        # For each block, which stream waits for which is known here: one message does for all.
+        send.use(encoder, self.used, len(self.blocks), READ | WRITE)
         batch.pipeline = None
         for pipeline in self.unready:
             send.set_pipeline(encoder, pipeline.state)

@@ -36,6 +36,7 @@ from iris.runtime.device import (
     ArrayArgument,
     Device,
     Grid,
+    LaunchTemplate,
     Lent,
     Program,
     RecordedLaunch,
@@ -333,6 +334,12 @@ class Cuda(Device):
             return self._graphs.GraphReplay(
                 self.streams, self._launch, launches, stream, self._queue
             )
+
+    def template(self, launches: Sequence[RecordedLaunch]) -> LaunchTemplate:
+        # A graph of one kernel starts no sooner than the kernel.
+        if len(launches) < 2 or not are_alike_each_time(launches):
+            return super().template(launches)
+        return self._graphs.GraphTemplate(self, launches, self.streams, self._launch, self._queue)
 
     def _stream(self, launch: Launch, stream: Stream | None) -> Stream:
         """The stream that is asked for, or where another library uses what a launch is given."""

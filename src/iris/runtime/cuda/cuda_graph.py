@@ -1,15 +1,17 @@
-"""A recording as a CUDA graph: the GPU starts all of its launches by itself."""
+"""Launches as a CUDA graph, which the GPU starts by itself: a recording, or the kernels of a
+function of arrays."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from cuda.bindings import driver as cuda
 
-from iris.runtime.cuda.cuda_streams import Launch, Launches, Stream, Streams
+from iris.runtime.cuda.cuda_streams import Launch, Launches, Stream, Streams, parameters_of
 from iris.runtime.cuda.driver import call
-from iris.runtime.device import RecordedLaunch, Replay
+from iris.runtime.device import Device, LaunchTemplate, Place, RecordedLaunch, Replay
 
 
 class Graph:
@@ -23,7 +25,7 @@ class Graph:
         for launch in launches:
             before = self._nodes[-1:]
             node = call(
-                cuda.cuGraphAddKernelNode, self._graph, before, len(before), parameters_of(launch)
+                cuda.cuGraphAddKernelNode, self._graph, before, len(before), node_of(launch)
             )
             self._nodes.append(node)
         self.launchable = call(cuda.cuGraphInstantiate, self._graph, 0)
@@ -31,7 +33,7 @@ class Graph:
     def change(self, number: int, launch: Launch) -> None:
         """Give a kernel other arguments, from the next run on: the driver copies them."""
         node = self._nodes[number]
-        call(cuda.cuGraphExecKernelNodeSetParams, self.launchable, node, parameters_of(launch))
+        call(cuda.cuGraphExecKernelNodeSetParams, self.launchable, node, node_of(launch))
 
     def __del__(self) -> None:
         graph, launchable = self._destroy
@@ -41,7 +43,7 @@ class Graph:
             graph(self._graph)
 
 
-def parameters_of(launch: Launch) -> Any:
+def node_of(launch: Launch) -> Any:
     """A launch, as a graph is told of it."""
     source, told = launch.kernel.source, cuda.CUDA_KERNEL_NODE_PARAMS()
     told.func = launch.kernel.state
@@ -93,4 +95,83 @@ class GraphReplay(Replay):
             frozenset().union(*[launch.blocks for launch in launches]),
             frozenset().union(*[launch.written for launch in launches]),
             tuple(dict.fromkeys([home for launch in launches for home in launch.homes])),
+        )
+
+
+class GraphTemplate(LaunchTemplate):
+    """Launches that the driver has as a graph.  A kernel is told anew where its memory is, when it
+    is elsewhere than in the run before."""
+
+    def __init__(
+        self,
+        device: Device,
+        launches: Sequence[RecordedLaunch],
+        streams: Streams,
+        bind: Callable[..., Launch],
+        usual: Stream,
+    ):
+        super().__init__(device, launches)
+        self._streams = streams
+        self._bind = bind  # a recorded launch
+        self._usual = usual
+        self._lock = threading.Lock()  # from what is told to the launch of it
+        self._graph: Graph | None = None  # once they have run
+        self._launches: list[Launch] = []
+        self._pointers: list[int] = []  # that all kernels were told
+        # Which memory is the arrays of each, and which all use and write.
+        self._numbers = [[x.arguments[n].memory for n in x.program.code.arrays] for x in launches]
+        both = zip(launches, self._numbers, strict=True)
+        written = [own[n] for launch, own in both for n in launch.program.code.written]
+        self._written = tuple(dict.fromkeys(written))
+        self._used = tuple(dict.fromkeys([n for own in self._numbers for n in own]))
+        kernels = [launch.program.code for launch in launches]
+        self._kernels = tuple({kernel.name: kernel for kernel in kernels}.values())
+
+    def run(self, places: Sequence[Place], stream: Stream | None = None) -> None:
+        if self._streams.tell is not None:  # each is timed
+            super().run(places, stream)
+            return
+        with self._lock:
+            with self._streams.context:
+                graph = self._told(places)
+            (stream or self._usual).run(self._on(graph, places))
+
+    def _told(self, places: Sequence[Place]) -> Graph:
+        """The graph, with kernels that know where their memory is."""
+        pointers = [memory.block.buffer.pointer + offset for memory, offset in places]
+        if self._graph is None:
+            bound = [self._bind(*launch) for launch in self.on(places)]
+            # The memory of the first run must not live on.
+            self._launches = [
+                one._replace(arguments=(), blocks=(), written=(), homes=()) for one in bound
+            ]
+            self._graph = Graph(self._launches)
+            self._pointers = pointers
+        elif pointers != self._pointers:
+            # None is known while they change, which may end half way.
+            before, self._pointers = self._pointers, []
+            moved = {n for n, pointer in enumerate(pointers) if before[n : n + 1] != [pointer]}
+            for number, own in enumerate(self._numbers):
+                if not moved.isdisjoint(own):
+                    self._move(self._graph, number, [pointers[n] for n in own])
+            self._pointers = pointers
+        return self._graph
+
+    def _move(self, graph: Graph, number: int, pointers: Sequence[int]) -> None:
+        """Tell a kernel where its memory is."""
+        launch = self._launches[number]
+        constants = launch.kernel.constants(self.launches[number].arguments)
+        parameters, table = parameters_of(pointers, constants, (), launch.grid)
+        self._launches[number] = launch._replace(parameters=parameters, table=table)
+        graph.change(number, self._launches[number])
+
+    def _on(self, graph: Graph, places: Sequence[Place]) -> Launches:
+        blocks = [places[n][0].block for n in self._used]
+        return Launches(
+            graph.launchable,
+            self._kernels,
+            (graph, tuple(places)),
+            blocks,
+            [places[n][0].block for n in self._written],
+            tuple(dict.fromkeys([block.home for block in blocks if block.home is not None])),
         )

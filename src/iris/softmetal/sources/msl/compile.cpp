@@ -455,7 +455,9 @@ std::string mistakes_in(const std::string &code) {
     std::istringstream all(code);
     bool asked = false;
     for (std::string line; std::getline(all, line);) {
-        if (line.compare(0, 6, "define") == 0) asked = line.find(" @_ZN5metal") != std::string::npos;
+        if (line.compare(0, 6, "define") == 0) {
+            asked = line.find(" @_ZN5metal") != std::string::npos || line.find(" @_ZN9softmetal") != std::string::npos;
+        }
         const size_t place = line.find("!dbg !");
         if (asked || place == std::string::npos) continue;
         for (const auto &[sign, what] : kinds) {
@@ -493,7 +495,8 @@ std::string check(const std::string &source, const Options &options) {
     const MemoryFile input(definitions(options) + translation.text), code;
     const Outcome outcome =
         run_program({with.compiler, options.version >= 400 ? standard(options.version) : "-std=c++14", "-S", "-emit-llvm", "-O0", "-Xclang", "-disable-llvm-passes",
-                     "-gline-tables-only", "-Wno-everything", "-Werror=vla", "-fdeclspec", "-nostdinc++", "-ferror-limit=20",
+                     "-gline-tables-only", "-Wno-everything", "-Werror=vla", "-Werror=c++11-narrowing", "-flax-vector-conversions=none",
+                     "-fdeclspec", "-nostdinc++", "-ferror-limit=20", "-D__METAL_VERSION__=" + std::to_string(options.version),
                      // As it stands: no constant is folded, and a bfloat is added as one.
                      "-ffp-exception-behavior=strict", "-frounding-math", "-Xclang",
                      "-fbfloat16-excess-precision=none", "-Xclang", "-ffloat16-excess-precision=none",

@@ -37,6 +37,7 @@ public:
             word(i);
             lambda(i);
             pointer(i);
+            array(i);
         }
         for (const Kernel &kernel : found.kernels) {
             if (kernel.is_instance) continue;
@@ -132,6 +133,20 @@ private:
         throw Mistake(tokens[i], kind + " type must have explicit address space qualifier");
     }
 
+    // A parameter that is an array is a pointer.
+    void array(size_t i) const {
+        if (!names_type(i) || !is_word(i + 1) || !is(i + 2, "[") || !i) return;
+        size_t before = i - 1, after = i + 2;
+        while (before && (is(before, "const") || is(before, "volatile"))) --before;
+        while (is(after, "[")) {
+            while (after < tokens.size() && !is(after, "]")) ++after;
+            ++after;
+        }
+        if ((is(before, "(") || is(before, ",")) && (is(after, ",") || is(after, ")"))) {
+            throw Mistake(tokens[i + 1], "pointer type must have explicit address space qualifier");
+        }
+    }
+
     void attributes(const Kernel &kernel) const {
         std::set<std::string> reserved;
         size_t components = 0;
@@ -140,9 +155,7 @@ private:
             bool optional = false;
             for (const Attribute &one : parameter.attributes) optional |= one.name == "function_constant";
             for (const Attribute &one : parameter.attributes) {
-                if (one.name == "buffer" && std::atoi(one.argument.c_str()) > 30) {
-                    throw Mistake(token, "'buffer' attribute parameter is out of bounds: must be between 0 and 30");
-                }
+                if (one.name == "buffer" || one.name == "threadgroup") place(token, parameter, one);
                 if ((one.name == "buffer" || one.name == "threadgroup") && !optional &&
                     !reserved.insert(one.name + "(" + one.argument).second) {
                     throw Mistake(token, "cannot reserve '" + one.name + "' resource location at index " + one.argument);
@@ -160,6 +173,20 @@ private:
                 }
                 if (grid) components = count;
             }
+        }
+    }
+    // What is bound is a pointer to memory of its kind, or of a type that only the text knows.
+    static void place(const Token &token, const Parameter &parameter, const Attribute &attribute) {
+        const int index = std::atoi(attribute.argument.c_str());
+        if (index < 0 || index > 30) {
+            throw Mistake(token, "'" + attribute.name + "' attribute parameter is out of bounds: must be between 0 and 30");
+        }
+        const bool is_buffer = attribute.name == "buffer";
+        const bool fits = is_buffer ? parameter.points_to_buffer : parameter.points_to_threadgroup;
+        const bool points = parameter.points_to_buffer || parameter.points_to_threadgroup;
+        if (!fits && (points || components_of(parameter.type))) {
+            throw Mistake(token, "'" + attribute.name + "' attribute only applies to pointers and references in " +
+                                     (is_buffer ? "the device or constant" : "the threadgroup") + " address space");
         }
     }
     // Of a number of a thread; many of what is none, none of what cannot be told.

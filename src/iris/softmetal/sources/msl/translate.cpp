@@ -192,6 +192,8 @@ void drop_attributes(const Tokens &tokens, Edits &edits) {
     }
 }
 
+std::string type_of(const ThreadgroupVariable::Declarator &variable) { return "softmetal_type_of_" + own(variable.name); }
+
 void rewrite_variables(const Tokens &tokens, const Declarations &found, Edits &edits) {
     for (const Kernel &kernel : found.kernels) {
         if (kernel.variables.empty()) continue;
@@ -201,7 +203,7 @@ void rewrite_variables(const Tokens &tokens, const Declarations &found, Edits &e
         for (const ThreadgroupVariable &variable : kernel.variables) {
             std::string made;
             for (const auto &one : variable.declarators) {
-                const std::string type = "softmetal_type_of_" + own(one.name);
+                const std::string type = type_of(one);
                 names += quoted(one.name) + ", ";
                 made += "typedef " + variable.type + " " + type + one.dimensions + "; auto &" + own(one.name) +
                         " = softmetal::threadgroup_variable<softmetal_body, " + type + ", " +
@@ -213,6 +215,21 @@ void rewrite_variables(const Tokens &tokens, const Declarations &found, Edits &e
                       " struct softmetal_body { static const char *variable_name(unsigned i) { "
                       "const char *const names[] = {" + names + "}; return names[i]; } }; "
                       "if (softmetal::only_asked<softmetal_body>()) return;");
+    }
+}
+
+// Such a variable may not be automatic, and no constructor runs for it: it is somewhere.
+void refer_to_variables(const Tokens &tokens, const Declarations &found, Edits &edits) {
+    for (const Kernel &kernel : found.kernels) {
+        for (const ThreadgroupVariable &variable : kernel.variables) {
+            std::string made;
+            for (const auto &one : variable.declarators) {
+                const std::string type = type_of(one);
+                made += "typedef " + variable.type + " " + type + one.dimensions + "; threadgroup " + type + " &" +
+                        own(one.name) + " = *softmetal::somewhere<" + type + ">(); ";
+            }
+            edits.replace(tokens[variable.statement.from].at, tokens[variable.statement.to - 1].end(), made);
+        }
     }
 }
 
@@ -412,14 +429,7 @@ Translation translate_for_check(const std::string &source) {
         drop_attributes(tokens, edits);
         rewrite_comparisons(tokens, edits);
         rewrite_constructors(tokens, edits);
-        for (const Kernel &kernel : found.kernels) {
-            for (const ThreadgroupVariable &variable : kernel.variables) {
-                // Such a variable may not be automatic.
-                size_t i = variable.statement.from;
-                while (!tokens[i].is("threadgroup")) ++i;
-                edits.replace(tokens[i].at, tokens[i].at, "static ");
-            }
-        }
+        refer_to_variables(tokens, found, edits);
         return {first_line() + edits.apply(), ""};
     } catch (const Mistake &mistake) {
         return {"", mistake.what()};
