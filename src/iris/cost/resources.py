@@ -49,7 +49,7 @@ class Needs:
 
 def needs_of(function: Func, target: Target) -> Needs:
     """What a kernel needs; raises `OutOfResources` if a target does not have it."""
-    ops = list(function.walk())
+    ops = function.walk()
     _check_threads(function, target)
     _check_buffers(function, ops, target)
     _check_scalars(function, ops, target)
