@@ -80,7 +80,7 @@ def mutants(function: Func) -> Iterator[Func]:
         for edit in _EDITS.get(type(op), ()):
             copy = function.clone({})
             assert isinstance(copy, Func)
-            edit(list(copy.walk())[number])
+            edit(copy.walk()[number])
             verify(Module([copy]))
             yield copy
 

@@ -54,7 +54,7 @@ def run(program: Program, seed: int) -> list[Any]:
 def inexact(program: Program) -> Program:
     """A random program whose float data are no integers, and are not made into such to add up."""
     module = program.module.clone()
-    for op in list(module.walk()):
+    for op in module.walk():
         if isinstance(op, math.Round):
             op.result.replace_by(op.x)
     arguments = [

@@ -160,7 +160,7 @@ def test_without_any_of_the_barriers_there_is_a_race(
             place = function.symbol, Path(op.location.file).name, op.location.line
             fewer = function.clone({})
             assert isinstance(fewer, Func)
-            list(fewer.walk())[number].erase()
+            fewer.walk()[number].erase()
             if is_noticed(fewer, record):
                 noticed[place] += 1
                 continue

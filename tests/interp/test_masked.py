@@ -310,7 +310,7 @@ class Forgetting(Pass):
     level = tile.TileOp.level
 
     def run(self, module: Module) -> None:
-        for op in list(module.walk()):
+        for op in module.walk():
             if isinstance(op, tile.MaskedLoad):
                 zero = math.Constant(0, op.result.type)  # type: ignore[arg-type]
                 load = tile.Load(op.base, op.offset, op.mask, zero.result)

@@ -56,7 +56,7 @@ def blend() -> Iterator[type[Op]]:
 
 
 def ops_of(module: Module) -> list[Op]:
-    return list(entry_of(module).walk())
+    return entry_of(module).walk()
 
 
 MASKED = """

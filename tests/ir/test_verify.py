@@ -564,9 +564,9 @@ def test_every_op_is_marked_on_its_own_line() -> None:
     names = {op.name for text in TEXTS.values() for op in parse(text).walk()}
     marks = set()
     for text in TEXTS.values():
-        for position, op in enumerate(list(parse(text).walk())):
+        for position, op in enumerate(parse(text).walk()):
             module = parse(text, "f.iris")
-            op = list(module.walk())[position]
+            op = module.walk()[position]
             op.attributes = (*op.attributes, "stray")
             with pytest.raises(VerifyError) as caught:
                 verify(module)
@@ -631,7 +631,7 @@ def test_no_damage_is_too_much() -> None:
     total = counts(1500, 30000)
     for n in range(total):
         module = parse(rng.choice(list(TEXTS.values()))) if n % 2 else random_module(n, ops=8)
-        ops = list(module.walk())
+        ops = module.walk()
         for value in [v for op in ops for v in op.results]:
             if rng.random() < 0.3:
                 value.name = None

@@ -120,7 +120,7 @@ class SumByHalves(Pass):
     name = "sum-by-halves"
 
     def run(self, module: Module) -> None:
-        for op in list(module.walk()):
+        for op in module.walk():
             if isinstance(op, tile.Reduce) and op.kind is ReduceKind.SUM:
                 self.halve(op)
 

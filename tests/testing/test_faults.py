@@ -47,7 +47,7 @@ class Guilty(Pass):
     change: Callable[[Op], object]
 
     def run(self, module: Module) -> None:
-        for op in list(module.walk()):
+        for op in module.walk():
             self.change(op)
 
     def __str__(self) -> str:
@@ -196,7 +196,7 @@ def test_any_failure_is_shown_in_few_ops(
     small = smallest(fault, oracle)
     assert small.guilty == fault.guilty
     assert isinstance(small.wrong.error, kind)
-    assert len(list(small.program.function.body.walk())) <= 7
+    assert len(small.program.function.body.walk()) <= 7
 
 
 UNORDERED = """\

@@ -50,7 +50,7 @@ class Restless(Pass):
     change: Callable[[math.Add], object]
 
     def run(self, module: Module) -> None:
-        for op in list(module.walk()):
+        for op in module.walk():
             if isinstance(op, math.Add):
                 self.change(op)
 

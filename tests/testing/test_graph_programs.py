@@ -149,7 +149,7 @@ class Wrong(Pass):
     change: Callable[[Op], object]
 
     def run(self, module: Module) -> None:
-        for op in list(module.walk()):
+        for op in module.walk():
             if op.parent is not None:
                 self.change(op)
 

@@ -101,7 +101,7 @@ def test_the_levels_agree_where_a_gpu_multiplies_tensors(target: Target) -> None
         simdgroups, interleavings = way
         agree(program, simdgroups=simdgroups, interleavings=interleavings, pipeline=lower)
         lowered = run(program.module, with_simdgroups(lower, simdgroups[0]))
-        ops = [*lowered.walk()]
+        ops = lowered.walk()
         of_registers = any(isinstance(op, metal.Mma) and op.tensors for op in ops)
         met += any(isinstance(op, metal.MmaShared) for op in ops) if in_memory else of_registers
 
@@ -144,7 +144,7 @@ class Off(Pass):
     level = tile.TileOp.level
 
     def run(self, module: Module) -> None:
-        for op in list(module.walk()):
+        for op in module.walk():
             if isinstance(op, math.Div):
                 more = math.Constant(1 + 2.0**-14, op.result.type)  # type: ignore[arg-type]
                 op.insert_before(more)

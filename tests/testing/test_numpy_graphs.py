@@ -125,7 +125,7 @@ class Backwards(Pass):
     level = Level.GRAPH
 
     def run(self, module: Module) -> None:
-        for op in list(module.walk()):
+        for op in module.walk():
             if isinstance(op, graph.Slice):
                 sizes = element_type(op.result.type).shape
                 pairs = zip(op.starts, op.steps, sizes, strict=True)

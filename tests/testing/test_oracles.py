@@ -63,7 +63,7 @@ class Wrong(Pass):
     change: Callable[[Op], object]
 
     def run(self, module: Module) -> None:
-        for op in list(module.walk()):
+        for op in module.walk():
             if op.parent is not None:
                 self.change(op)
 
@@ -327,7 +327,7 @@ def test_a_pass_that_is_told_wrong_is_found(
 def ops_of(message: str) -> list[Op]:
     """The ops of the program that a failure shows."""
     (text,) = re.findall(r"^func .*?^}$", message, re.MULTILINE | re.DOTALL)
-    return list(parse(text).walk())
+    return parse(text).walk()
 
 
 def computing(message: str) -> list[Op]:

@@ -77,7 +77,7 @@ class Worse(Pass):
 
 def load_again(module: Module) -> None:
     """Loads twice what is added to itself."""
-    for op in list(module.walk()):
+    for op in module.walk():
         if isinstance(op, math.Add) and op.lhs is op.rhs and isinstance(op.lhs.op, tile.Load):
             again = tile.Load(*op.lhs.op.operands, volatile=True)
             op.insert_before(again)
@@ -85,7 +85,7 @@ def load_again(module: Module) -> None:
 
 
 def forget_divisors(module: Module) -> None:
-    for op in list(module.walk()):
+    for op in module.walk():
         if isinstance(op, math.AssumeDivisible):
             op.result.replace_by(op.x)
             op.erase()
@@ -93,7 +93,7 @@ def forget_divisors(module: Module) -> None:
 
 def mask_lanes(module: Module) -> None:
     """Starts up to 768 are themselves below 1024, but no block is recovered from that."""
-    for op in list(module.walk()):
+    for op in module.walk():
         if isinstance(op, tile.Broadcast):
             (user,) = op.result.users
             last = math.Constant(1023, op.result.type)  # type: ignore[arg-type]
@@ -117,7 +117,7 @@ def test_a_pass_that_costs() -> None:
 
 def test_a_cost_of_ones_own() -> None:
     def ops(program: Program) -> float:
-        return len(list(program.module.walk()))
+        return len(program.module.walk())
 
     def check(pass_: Pass, program: Program) -> None:
         cheaper(pass_, program, ops, seconds=0)

@@ -263,7 +263,7 @@ def launches() -> list[Path]:
     found = []
     for file in sorted((ROOT / "tests/programs").glob("*.iris")):
         program = Program.parse(file.read_text(), file.name)
-        ops = list(program.function.walk())
+        ops = program.function.walk()
         if (
             program.function.function_level is Level.TILE
             and not any(map(asks_others, ops))

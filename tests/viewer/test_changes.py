@@ -32,7 +32,7 @@ def test_a_listing_is_the_text_with_an_op_for_each_line(attention: Compilation) 
     for stage in (attention.stages[0], attention.stages[-1]):
         text = listing(stage.module)
         assert "\n".join(text.lines) + "\n" == to_text(stage.module)
-        assert [op for op in text.ops if op is not None] == list(stage.module.walk())
+        assert [op for op in text.ops if op is not None] == stage.module.walk()
         for op, line in zip(text.ops, text.lines, strict=True):
             assert (op is None) == (line.strip() == "}") or "else" in line
             assert op is None or op.name in line

@@ -12,7 +12,7 @@ from iris.ir.math import Constant
 from iris.ir.metal import LoadRows, Mma, MmaShared, Slice
 from iris.ir.types import ElementType
 
-_OF_MATRICES = LoadRows, Mma, MmaShared
+OF_MATRICES = LoadRows, Mma, MmaShared
 
 
 def multiplied(ops: Sequence[Op], dead: frozenset[Value]) -> frozenset[Value]:
@@ -21,7 +21,7 @@ def multiplied(ops: Sequence[Op], dead: frozenset[Value]) -> frozenset[Value]:
 
     The ops are all those of a body, as `walk` gives them.
     """
-    held = [op for op in ops if type(op) in _OF_MATRICES and not is_unused(op, dead)]
+    held = [op for op in ops if type(op) in OF_MATRICES and not is_unused(op, dead)]
     if not held:
         return frozenset()
     carriers: defaultdict[Value, list[Value]] = defaultdict(list)

@@ -25,6 +25,18 @@ def half_registers(value: Value) -> int:
     return count * max(1, type_.element.bits // 16)
 
 
+def most_half_registers(region: Region) -> int:
+    """At least as many registers of 16 bits as are live at one point of a region: as if each value
+    lived to the end of the region that defines it."""
+    values = [*region.arguments]
+    within = 0
+    for op in region:
+        values += op.results
+        if op.regions:
+            within = max(within, sum(map(most_half_registers, op.regions)))
+    return sum(map(half_registers, values)) + within
+
+
 class Pressure:
     """The most registers of 16 bits that are live at one point, and the values in them there; or
     what else `size` says that a value takes."""

@@ -7,6 +7,7 @@ in `languages`.
 
 from __future__ import annotations
 
+from iris.analysis.matrices import OF_MATRICES
 from iris.codegen import control, elementwise, matrices, memory, registers, reports, threads
 from iris.codegen.expression import Expression, in_memory
 from iris.codegen.language import Language
@@ -18,7 +19,7 @@ from iris.codegen.tree import Name
 from iris.codegen.writer import Writer
 from iris.ir.control import Func
 from iris.ir.core import Level, Op, Value
-from iris.ir.metal import SIMDGROUP_WIDTH, LoadRows, Mma, MmaShared
+from iris.ir.metal import SIMDGROUP_WIDTH, Mma, MmaShared
 from iris.ir.types import DType, Ptr, i32
 
 #: The modules whose rules a walk uses.
@@ -32,7 +33,7 @@ def emit(function: Func, language: Language = MSL) -> Source:
         raise function.invalid(f"only functions of the metal level are emitted, not of {level}")
     if not function.simdgroups:
         raise function.invalid("how many simdgroups run the kernel is not decided yet")
-    of_matrices = [op for op in function.walk() if isinstance(op, LoadRows | Mma | MmaShared)]
+    of_matrices = [op for op in function.walk() if type(op) in OF_MATRICES]
     if of_matrices:
         language = language.of_matrices(language)
     tensors = [op for op in of_matrices if isinstance(op, MmaShared) or _has_tensors(op)]

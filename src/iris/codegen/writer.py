@@ -36,7 +36,7 @@ from iris.codegen.usual_names import usual_name
 from iris.errors import VerifyError
 from iris.ir.control import Func
 from iris.ir.core import Facet, Location, Op, Region, Resource, Value
-from iris.ir.effects import writes
+from iris.ir.effects import effects_within, writes
 from iris.ir.metal import FRAGMENT_LANES, VECTOR
 from iris.ir.types import DType, Ptr, Type, i32
 
@@ -68,7 +68,7 @@ class Writer:
         self.fast = function.fast_math
         self.names = Names(language.reserved)
         self.fields = Names(language.keywords)  # of the constant struct
-        ops = list(function.body.walk())
+        ops = function.body.walk()
         self._dead = dead_values(ops)
         check_shapes(ops, self._dead)
         self._multiplied = multiplied(ops, self._dead)
@@ -87,7 +87,7 @@ class Writer:
         self.shared: Block = []  # the declarations of the threadgroup's memory
         self.shared_bytes = 0
         self.written: set[Value] = set()
-        touched = writes([e for op in ops if not op.touches_nothing for e in op.effects()])
+        touched = writes(effects_within(function))
         self.shared_arrays = touched if Resource.DEVICE in touched else []
         self.version = language.version
         self.extents: dict[tuple[Value, int], str] = {}

@@ -103,7 +103,7 @@ class GraphKernel:
         A kernel of few ops has room for a vector of each, unless it has a product: a thread holds
         more of a product's operands.
         """
-        ops = list(self.op.walk())
+        ops = self.op.walk()
         few = len(ops) * VECTOR <= target.thread_registers
         if self.keeps_schedule or (few and not any(isinstance(op, PRODUCTS) for op in ops)):
             return False

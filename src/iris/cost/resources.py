@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from functools import cached_property
 
-from iris.analysis.registers import Pressure, half_registers
+from iris.analysis.registers import Pressure, half_registers, most_half_registers
 from iris.errors import OutOfResources, SourceSpot
 from iris.ir import metal
 from iris.ir.control import Func
@@ -26,17 +26,30 @@ def aligned(size: int) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
-@dataclass(frozen=True)
 class Needs:
     """Bytes of threadgroup memory; registers of 32 bits of a thread, by an estimate."""
 
-    memory: int
-    registers: int
+    def __init__(self, function: Func, memory: int):
+        self.memory = memory
+        self._function = function
+
+    @cached_property
+    def pressure(self) -> Pressure:
+        return Pressure(self._function)
+
+    @property
+    def registers(self) -> int:
+        return -(-self.pressure.most // 2)
+
+    def exceed(self, registers: int) -> bool:
+        """Whether a thread needs more registers than that.  Most kernels are so small that nobody
+        has to find out how many."""
+        return most_half_registers(self._function.body) > 2 * registers < self.pressure.most
 
 
 def needs_of(function: Func, target: Target) -> Needs:
     """What a kernel needs; raises `OutOfResources` if a target does not have it."""
-    ops = list(function.walk())
+    ops = function.walk()
     _check_threads(function, target)
     _check_buffers(function, ops, target)
     _check_scalars(function, ops, target)
@@ -48,16 +61,15 @@ def needs_of(function: Func, target: Target) -> Needs:
             f"{memory - target.threadgroup_bytes} more than there are; use smaller tiles",
             dict(_named(arrays)),
         )
-    pressure = Pressure(function)
-    registers, most = -(-pressure.most // 2), MOST_SPILLS * target.thread_registers
-    if registers > most:
+    needs, most = Needs(function, memory), MOST_SPILLS * target.thread_registers
+    if needs.exceed(most):
         raise _out_of(
-            f"a thread of @{function.symbol} holds about {registers} values of 32 bits at once, "
-            f"{registers - most} more than are bearable where {target.thread_registers} fit in "
-            "registers; use smaller tiles or more simdgroups",
-            {v: -(-half_registers(v) // 2) for v in _in_order(pressure.peak, function)},
+            f"a thread of @{function.symbol} holds about {needs.registers} values of 32 bits at "
+            f"once, {needs.registers - most} more than are bearable where "
+            f"{target.thread_registers} fit in registers; use smaller tiles or more simdgroups",
+            {v: -(-half_registers(v) // 2) for v in _in_order(needs.pressure.peak, function)},
         )
-    return Needs(memory, registers)
+    return needs
 
 
 def _in_order(values: Sequence[Value], function: Func) -> list[Value]:

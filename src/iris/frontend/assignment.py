@@ -93,11 +93,11 @@ def changed(reach: Reach | None) -> None:
 def _may_change_objects(function: Any) -> bool:
     """Whether a call may change objects: of the user's functions and methods, and of the methods
     of containers."""
+    if isinstance(function, FunctionType):
+        return is_of_users(function.__module__ or "")
     holder = getattr(function, "__self__", None)
     if contents(holder) is not None or contents(function) is not None:
         return True
-    if isinstance(function, FunctionType):
-        return is_of_users(function.__module__ or "")
     return function is setattr or isinstance(function, functools.partial)
 
 
@@ -168,7 +168,7 @@ def unmark(tracer: Tracer) -> None:
 def drop_updates(func: Func) -> None:
     """Leave out what can make no difference in a function, as no load of it masks anything."""
     if not any(isinstance(op, tile.MaskedLoad) for op in func.walk()):
-        for op in list(func.walk()):
+        for op in func.walk():
             if isinstance(op, tile.Update):
                 op.result.replace_by(op.new)
                 op.erase()

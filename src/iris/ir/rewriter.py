@@ -204,7 +204,7 @@ class Rules:
         worklist = rewriter.worklist
         counts: Counter[str] = Counter()
         rules_of = _Watched(self._found, WATCHERS[-1]) if WATCHERS else self._found
-        ops = list(module.walk())
+        ops = module.walk()
         left = MOST_CHANGES * (len(ops) + 1)
         # What changes is looked at again, but a rule may look further than an op and its
         # operands: so all is swept until a sweep changes nothing.
@@ -225,7 +225,7 @@ class Rules:
                         raise _endless(counts)
                     if op.parent is None:
                         break
-            ops = list(module.walk()) if changed else []
+            ops = module.walk() if changed else []
         return counts
 
 

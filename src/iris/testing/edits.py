@@ -47,7 +47,7 @@ ALIKE = 4  # values that are tried in place of another one
 
 def ops_of(program: Program) -> list[Op]:
     """The ops of the function that is launched, outer before inner."""
-    return list(program.function.body.walk())
+    return program.function.body.walk()
 
 
 def load(program: Program) -> tuple[float, ...]:
@@ -89,7 +89,7 @@ def drop(positions: Sequence[int]) -> Edit:
     """
 
     def change(function: Func) -> bool:
-        ops = list(function.body.walk())
+        ops = function.body.walk()
         return sum(_drop(ops[position]) for position in reversed(positions)) > 0
 
     return _on_function(change, sweep=len(positions) > 1)
@@ -192,7 +192,7 @@ def on_op(position: int, change: Callable[[Op], bool], *, sweep: bool = True) ->
     """Change the op at a position of `ops_of`, and leave out what is then unused."""
 
     def of_function(function: Func) -> bool:
-        return change(list(function.body.walk())[position])
+        return change(function.body.walk()[position])
 
     return _on_function(of_function, sweep=sweep)
 
@@ -215,7 +215,7 @@ def _on_function(change: Callable[[Func], bool], *, sweep: bool = True) -> Edit:
 def _unused(function: Func) -> Iterator[Op]:
     """The ops that compute something for nothing, from the last to the first; each may be erased
     before the next one is asked for."""
-    for op in reversed(list(function.body.walk())):
+    for op in reversed(function.body.walk()):
         made = op.results or op.regions
         if made and not any(v.users for v in op.results) and not has_side_effects(op):
             yield op
@@ -599,7 +599,7 @@ def _retyped(program: Program, old: DType, new: DType) -> Program | None:
     for value in values_of(function):
         value.type = changed(value.type)
     function.set_returns(tuple(map(changed, function.returns)))
-    for op in list(function.body.walk()):
+    for op in function.body.walk():
         if isinstance(op, Cast) and op.operands[0].type is op.results[0].type:
             op.results[0].replace_by(op.operands[0])
             op.erase()

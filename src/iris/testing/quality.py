@@ -80,7 +80,7 @@ def cheaper(
         @given(programs.tile())
         def test_my_pass(program):
             cheaper(MyPass(), program)
-            cheaper("unroll,cse", program, lambda made: len(list(made.module.walk())))
+            cheaper("unroll,cse", program, lambda made: len(made.module.walk()))
 
     The error names the first pass after which the program costs more than at first.
     """

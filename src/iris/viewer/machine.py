@@ -33,7 +33,7 @@ def memory_map(function: Func, text: Listing, target: Target) -> Data:
 
     An allocation of which parts have names of their own is left out for its parts.
     """
-    ops = list(function.walk())
+    ops = function.walk()
     numbers = dict(zip(ops, range(len(ops)), strict=True))
     arrays = []
     start = 0

@@ -88,7 +88,7 @@ def placed(expected: str, simdgroups: int = 1, *, needed: bool = True) -> None:
     positions = [i for i, op in enumerate(done.walk()) if isinstance(op, Barrier)]
     for position in positions[1:] if needed else ():
         fewer = done.clone()
-        list(fewer.walk())[position].erase()
+        fewer.walk()[position].erase()
         assert not is_clean(fewer), f"the barrier at op {position} is not needed:\n{done}"
 
 
@@ -792,7 +792,7 @@ def runs_as_meant(seed: int, simdgroups: int) -> tuple[int, int]:
     missed = 0
     for position in positions:
         fewer = done.clone()
-        list(fewer.walk())[position].erase()
+        fewer.walk()[position].erase()
         try:
             for order in orders[:2]:
                 execute(fewer, program.arguments(), order)
@@ -821,7 +821,7 @@ def test_of_the_barriers_in_random_programs_none_can_go() -> None:
         for position, op in enumerate(done.walk()):
             if isinstance(op, Barrier):
                 fewer = done.clone()
-                list(fewer.walk())[position].erase()
+                fewer.walk()[position].erase()
                 (function,) = fewer
                 assert isinstance(function, Func)
                 total += 1

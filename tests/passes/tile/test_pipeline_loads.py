@@ -655,7 +655,7 @@ def test_without_its_barrier_there_is_a_race() -> None:
         metal.run(function, (2, 2, 1), arguments, interleave=seed)
         assert (arguments[-1] == expected).all()
         arguments[-1][...] = 0
-    list(function.walk())[places[0]].erase()
+    function.walk()[places[0]].erase()
     for seed in (None, 1, 2):
         with pytest.raises(ProgramError, match=r"race|before anything is written"):
             metal.run(function, (2, 2, 1), arguments, interleave=seed)

@@ -76,15 +76,14 @@ def add_the_negative(op: math.Sub, rewriter: Rewriter) -> None:
 @rules(math.Add, math.Mul, math.And, math.Or, math.Xor)
 def gather_constants(op: math.Binary, rewriter: Rewriter) -> None:
     """`(x + 1) + 2` of integers becomes `x + 3`."""
-    inner = op.lhs.op
-    if type(inner) is not type(op) or constant_bits(op.rhs) is None:
+    x, last = op.operands
+    inner = x.op
+    if inner is None or type(inner) is not type(op) or type(last.op) is not Constant:
         return
-    assert isinstance(inner, math.Binary)
-    if constant_bits(inner.rhs) is None:
-        return
-    if not op.lhs.type.element.is_float:
-        both = rewriter.insert(type(op)(inner.rhs, op.rhs), op)
-        rewriter.replace(op, type(op)(inner.lhs, both.result))
+    y, first = inner.operands
+    if type(first.op) is Constant and not x.type.element.is_float:
+        both = rewriter.insert(type(op)(first, last), op)
+        rewriter.replace(op, type(op)(y, both.results[0]))
         evaluate(both, rewriter)
 
 

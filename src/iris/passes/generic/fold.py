@@ -131,7 +131,8 @@ def subtract_nothing(op: math.Sub, rewriter: Rewriter) -> None:
 @rules(math.Sub, math.Xor)
 def cancel(op: math.Binary, rewriter: Rewriter) -> None:
     """`x - x` of integers and `x ^ x` are 0."""
-    if op.lhs is op.rhs and _is_integer(op.lhs):
+    x, y = op.operands
+    if x is y and _is_integer(x):
         _constant(op, 0, rewriter)
 
 
@@ -184,8 +185,9 @@ def all_ones(op: math.Binary, rewriter: Rewriter) -> None:
 @rules(math.And, math.Or, math.Maximum, math.Minimum, math.MaxNum, math.MinNum)
 def same_operands(op: math.Binary, rewriter: Rewriter) -> None:
     """`x & x`, `max(x, x)` and the like are `x`."""
-    if op.lhs is op.rhs:
-        rewriter.replace(op, op.lhs)
+    x, y = op.operands
+    if x is y:
+        rewriter.replace(op, x)
 
 
 @rules(math.Shl, math.Shr)
@@ -206,7 +208,8 @@ def undo(op: math.Unary, rewriter: Rewriter) -> None:
 @rules(math.Compare)
 def compare_with_itself(op: math.Compare, rewriter: Rewriter) -> None:
     """Of what is no float, `x == x` holds and `x < x` does not."""
-    if op.lhs is op.rhs and _is_integer(op.lhs):
+    x, y = op.operands
+    if x is y and _is_integer(x):
         holds = op.predicate in (Predicate.EQ, Predicate.LE, Predicate.GE)
         _constant(op, holds, rewriter)
 

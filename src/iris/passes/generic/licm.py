@@ -68,7 +68,9 @@ class _Loop:
 
     def is_invariant(self, op: Op, staying: set[Value]) -> bool:
         """Whether an op may be moved, but not these values."""
-        if _uses(op, staying) or op.terminator or is_convergent(op):
+        if not staying.isdisjoint(op.operands) or op.terminator:
+            return False
+        if (op.regions and _uses(op, staying)) or is_convergent(op):
             return False
         for access, resource in effects_within(op):
             if access is not Access.READ or any(may_alias(resource, w) for w in self.written):
@@ -78,6 +80,4 @@ class _Loop:
 
 def _uses(op: Op, values: set[Value]) -> bool:
     """Whether an op, or one in it, has some of these values as operands."""
-    if not op.regions:
-        return not values.isdisjoint(op.operands)
     return not all(values.isdisjoint(inner.operands) for inner in op.walk())

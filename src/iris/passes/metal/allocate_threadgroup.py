@@ -116,7 +116,7 @@ def _allocate(function: Func, budget: int, target: Target) -> int:
 
 
 def _blocks(function: Func) -> list[_Block]:
-    ops = list(function.walk())
+    ops = function.walk()
     allocations = [op for op in ops if type(op) is metal.Alloc]
     if not allocations:
         return []

@@ -67,7 +67,7 @@ class BlockSwizzle(Pass):
 
 
 def _swizzle(function: Func, group: int) -> bool:
-    ops = list(function.walk())
+    ops = function.walk()
     ids = [op for op in ops if isinstance(op, metal.ThreadgroupId)]
     if not {0, 1} <= {op.axis for op in ids} or any(type(op) in _REPORTS for op in ops):
         return False

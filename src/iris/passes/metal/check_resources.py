@@ -39,12 +39,9 @@ class CheckResources(TargetPass):
         functions = [f for f in module if isinstance(f, Func)]
         needs = [needs_of(f, self.target) for f in functions]
         for function, own in zip(functions, needs, strict=True):
-            if not self.spills and own.registers > self.target.thread_registers:
+            if not self.spills and own.exceed(self.target.thread_registers):
                 raise OutOfResources(
                     f"a thread of @{function.symbol} needs {own.registers} registers, and has "
                     f"{self.target.thread_registers}; use smaller tiles, or more simdgroups"
                 )
-        return {
-            "threadgroup bytes": max((n.memory for n in needs), default=0),
-            "registers": max((n.registers for n in needs), default=0),
-        }
+        return {"threadgroup bytes": max((n.memory for n in needs), default=0)}

@@ -58,7 +58,7 @@ class ChooseRegisterShapes(Pass):
 def _choose(function: Func) -> int:
     """Choose the shapes of one function; gives how many arrays it has."""
     copies = _split_constants(function.body)
-    ops = list(function.walk())
+    ops = function.walk()
     results = [v for op in ops for v in op.results]
     arguments = [v for op in ops for region in op.regions for v in region.arguments]
     arrays = [v for v in results + arguments if type(v.type) is Registers]

@@ -57,7 +57,7 @@ class MarkNowrap(Pass):
 
 def _mark(function: Func) -> int:
     """Mark the ops of a function; give how many do not wrap."""
-    ops = [*function.body.walk()]
+    ops = function.body.walk()
     ranges = Ranges(ops, function.simdgroups)
     count = 0
     # Backwards: what makes addresses of a value comes after it.

@@ -70,7 +70,7 @@ class _Variables:
     """What the variables of values are for."""
 
     def __init__(self, function: Func):
-        self.ops = list(function.body.walk())
+        self.ops = function.body.walk()
         self.carried: set[Value] = set()  # the values in variables that loops carry
 
     # Few functions need these.

@@ -88,7 +88,7 @@ class PipelineLoads(TargetPass):
 
     def _visit(self, function: Func) -> int:
         """Outer loops first: what comes before an inner one is then staged for that alone."""
-        ops = list(function.walk())
+        ops = function.walk()
         used = _bytes(op for op in ops if isinstance(op, tile.Stage))
         pipelined = 0
         depth = self.depth or usual_depth(self.target)

@@ -56,7 +56,7 @@ class RecoverBlocks(Pass):
     def run(self, module: Module) -> dict[str, int]:
         sums = Sums()
         blocks = 0
-        for op in list(module.walk()):
+        for op in module.walk():
             if isinstance(op, tile.Load | tile.Store) and VOLATILE not in op.effects():
                 block = _find_block(op, sums)
                 if block is not None:

@@ -50,7 +50,7 @@ class RelaxNans(Pass):
 
     def run(self, module: Module) -> dict[str, int]:
         relaxed = 0
-        for op in list(module.walk()):
+        for op in module.walk():
             if isinstance(op, tile.Reduce) and _may_drop(op):
                 op.attributes = (_DROPPING[op.kind], *op.attributes[1:])
                 relaxed += 1

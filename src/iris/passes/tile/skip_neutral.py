@@ -55,7 +55,7 @@ class SkipNeutral(Pass):
         loops = 0
         for function in module:
             assert isinstance(function, Func), "the verifier checks it"
-            for op in list(function.walk()):
+            for op in function.walk():
                 if isinstance(op, For) and _has_sums(op) and shows_only_results(op):
                     loops += _Loop(op, function).tighten()
         return {"loops": loops}

@@ -70,7 +70,7 @@ class SplitInterior(Pass):
     def run(self, module: Module) -> dict[str, int]:
         loops = stretches = 0
         for function in module:
-            for op in list(function.walk()):
+            for op in function.walk():
                 if isinstance(op, For):
                     loops += _relax_loop(op)
             stretches += _visit(function.regions[0], in_loop=False)
@@ -313,7 +313,7 @@ def _would_widen(op: tile.TileAccess, axis: int, axes: Axes) -> bool:
 
 def _relax(region: Region, facts: list[Slack], sums: Sums) -> None:
     """Leave out what is known: bounds become the blocks' own ends, comparisons true."""
-    for op in list(region.walk()):
+    for op in region.walk():
         if isinstance(op, tile.TileAccess):
             _relax_block(op, facts, sums)
         elif isinstance(op, math.Compare) and op.predicate is Predicate.LT:

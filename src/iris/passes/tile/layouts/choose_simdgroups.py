@@ -60,7 +60,7 @@ class ChooseSimdgroups(TargetPass):
 def simdgroups_of(function: Func, target: Target) -> int:
     """How many simdgroups the largest tile of a function keeps busy, without computing a part of a
     matrix product twice."""
-    ops = list(function.walk())
+    ops = function.walk()
     tiles = (v.type for op in ops for v in op.results if isinstance(v.type, Tile))
     largest = max((prod(t.shape) * t.element.bytes for t in tiles), default=0)
     count = simdgroups_for(largest, target)
