@@ -98,7 +98,7 @@ def test_the_command_does_the_same(tmp_path: Path, capsys: pytest.CaptureFixture
     out, err = capsys.readouterr()
     assert out.startswith(f"{file}: Two equal ops become one\n--- expected")
     assert "+  tile.store %Y, %a, %a" in out
-    assert err == "1 cases, 1 different\n"
+    assert err == "1 of 1 cases are different\n"
     assert file.read_text(encoding="utf-8") == CSE, "only --bless writes"
     assert main(["test", "--bless", str(tmp_path)]) == 0
     assert file.read_text(encoding="utf-8") == CSE + DONE
@@ -113,6 +113,8 @@ def test_the_command_says_what_it_cannot_run(
     assert "has no files that end in .iris" in capsys.readouterr().err
     assert main(["test", str(tmp_path / "none.iris")]) == 1
     assert "cannot read" in capsys.readouterr().err
+    assert main(["test", "--bless", "-"]) == 1
+    assert "standard input is none" in capsys.readouterr().err
     file = tmp_path / "f.iris"
     file.write_text("func tile @nothing() {\n  return\n}\n", encoding="utf-8")
     assert main(["test", str(file)]) == 1

@@ -40,6 +40,8 @@ def add_command(verbs: Verbs) -> None:
 
 
 def run_command(options: argparse.Namespace) -> int:
+    if options.bless and "-" in options.paths:
+        raise FileError("--bless writes into files, and standard input is none")
     differs = count = 0
     for file in [file for path in options.paths for file in _files(path)]:
         text = read(file)
@@ -57,7 +59,7 @@ def run_command(options: argparse.Namespace) -> int:
         elif text_of(made) != text:
             write(file, text_of(made))
     what = "written" if options.bless else "different"
-    print(f"{count} cases, {differs} {what}", file=sys.stderr)
+    print(f"{differs} of {count} cases are {what}", file=sys.stderr)
     return 1 if differs and not options.bless else 0
 
 
