@@ -6,17 +6,14 @@ python docs/make_passes.py
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 import inspect
 import re
-import sys
-from functools import cache
 from pathlib import Path
 from textwrap import dedent
-from typing import Any
 
 from iris.passes import PASSES, Pass
 from iris.passes.pipeline import kebab
+from iris.tools.ir_cases import Case, cases
 from iris.tools.passes import PIPELINES, default_text, level_word
 
 ROOT = Path(__file__).parent.parent
@@ -59,13 +56,13 @@ def entry(cls: type[Pass]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _example(name: str) -> Any | None:
+def _example(name: str) -> Case | None:
     """The shortest case that a test has for a pass alone."""
     command = re.compile(rf"opt --passes \"?{name}(?:{{[^}}]*}})?\"?")
     found = [
         case
         for file in sorted((ROOT / "tests/passes").rglob(f"{name}.iris"))
-        for case in _ir_files().cases(file.read_text(encoding="utf-8"))
+        for case in cases(file.read_text(encoding="utf-8"))
         if command.fullmatch(case.command)
         and _title(case)
         and not case.after.startswith("iris: ")
@@ -77,7 +74,7 @@ def _example(name: str) -> Any | None:
     return found[lengths.index(min(lengths))]
 
 
-def _title(case: Any) -> str:
+def _title(case: Case) -> str:
     """The first sentence of the comments above the IR."""
     lines = [line[2:] for line in case.before.splitlines() if line.startswith("# ")]
     text = " ".join([line for line in lines if not line.startswith("run: ")])
@@ -95,16 +92,6 @@ def _shown(text: str) -> str:
 def _ir(text: str) -> str:
     """IR without the comments above it."""
     return re.sub(r"\A(?:#[^\n]*\n|\n)*", "", text)
-
-
-@cache
-def _ir_files() -> Any:
-    spec = importlib.util.spec_from_file_location("ir_files", ROOT / "tests/ir_files.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # where its dataclasses look for names
-    spec.loader.exec_module(module)
-    return module
 
 
 if __name__ == "__main__":

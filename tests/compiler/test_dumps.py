@@ -26,7 +26,7 @@ from iris.ir import parse, to_text
 from iris.ir.core import Location
 from iris.passes import Pass, run
 from iris.tools.cli import main
-from support import ROOT
+from support import ROOT, counts
 
 TEXT = """\
 func graph @f returns=[f32](%x: f32) {
@@ -282,7 +282,12 @@ def test_the_text_of_a_kernel_is_dumped(
     assert (folder / files[-1]).read_text() == dumped.lower(x, 1, grid=1).msl
 
 
-@pytest.mark.parametrize("example", ["gather_scatter", "mlp", "softmax", "tour"])
+# All examples that compile something, and all files of each, only where time is no matter.
+FEW = ["gather_scatter", "mlp", "softmax", "tour"]
+ALL = [p.stem for p in sorted((ROOT / "examples").glob("*.py")) if p.stem != "first_ir"]
+
+
+@pytest.mark.parametrize("example", counts(FEW, ALL))
 def test_files_replay_to_the_same_text(
     example: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -295,10 +300,30 @@ def test_files_replay_to_the_same_text(
     for number, folder in enumerate(sorted(tmp_path.iterdir())):
         texts = {metal.read_text() for metal in folder.glob("*.metal")}
         first, *rest = sorted(folder.glob("*.iris"))
-        for file in (first, *rest[number % 7 :: 7][:2]):
+        for file in (first, *counts(rest[number % 7 :: 7][:2], rest)):
             assert main(command_in(file)) == 0
             texts.add(capsys.readouterr().out)
         assert len(texts) == 1
+
+
+def test_a_file_replays_in_a_process_of_its_own(tmp_path: Path) -> None:
+    """By a shell, as its first line says."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("IRIS_DUMP", "changed")
+        patch.setenv("IRIS_DUMP_DIR", str(tmp_path / "a b"))
+        specialise(32)
+    folder = folder_of(tmp_path / "a b")
+    (text,) = folder.glob("*.metal")
+    for file in (folder / "00-input.iris", sorted(folder.glob("*.iris"))[-1]):
+        command = file.read_text().split("\n", 1)[0].removeprefix("# iris ")
+        done = subprocess.run(
+            f"{shlex.quote(sys.executable)} -m iris.tools.cli {command}",
+            shell=True,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert done.stdout == text.read_text()
 
 
 THREADS = """

@@ -1,4 +1,4 @@
-"""Tests each `.iris` file under this folder: see `tests/ir_files.py`.
+"""Tests each `.iris` file under this folder: see `iris/tools/ir_cases.py`.
 
 `pytest --bless tests/passes` writes what comes out below each `# becomes`.
 """
@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from ir_files import cases, text_of
+from iris.tools.cli import main
+from iris.tools.ir_cases import cases, text_of
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.File | None:
@@ -36,7 +37,7 @@ class CaseItem(pytest.Item):
         text = self.path.read_text(encoding="utf-8")
         all_cases = cases(text)
         case = all_cases[self.number]
-        found = case.made()
+        found = case.made(main)
         if self.config.getoption("--bless"):
             all_cases[self.number] = replace(case, after=found)
             if text_of(all_cases) != text:

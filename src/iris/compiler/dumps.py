@@ -16,6 +16,7 @@ import os
 import shutil
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
+from importlib.util import source_hash
 from pathlib import Path
 from typing import TypeGuard
 
@@ -170,9 +171,8 @@ class Dump(Instrument):
 def _folder(root: Path, module: Module, pipeline: Pipeline, text: str) -> Path:
     """Where the dump of a module goes, which has this text with the lines it is from."""
     decides = f"{pipeline}\n{text}"
-    from hashlib import blake2s  # opened when first used
-
-    digest = blake2s(decides.encode(), digest_size=5).hexdigest()
+    # The hash of hashlib would first load a library of ciphers, for longer than a dump takes.
+    digest = source_hash(decides.encode()).hex()
     function = _function(module)
     return root / f"{'nothing' if function is None else function.symbol}-{digest}"
 

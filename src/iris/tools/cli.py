@@ -28,6 +28,7 @@ from iris.tools import (
     run,
     softmetal,
     step,
+    test,
     top,
     tune,
     view,
@@ -46,8 +47,8 @@ wrong, and 2 for wrong usage.
 """
 # In the order in which --help lists them.
 COMMANDS = (
-    opt, emit, run, step, check, diff, dump, view, explain, top, tune, bisect, fuzz, passes, ops,
-    layout, devices, softmetal, doctor, cache, completion,
+    opt, emit, run, step, check, diff, dump, view, explain, top, tune, bisect, fuzz, test, passes,
+    ops, layout, devices, softmetal, doctor, cache, completion,
 )  # fmt: skip
 
 
@@ -85,6 +86,7 @@ def parsers() -> tuple[argparse.ArgumentParser, Verbs]:
         metavar="MODULE",
         help="import this first, as it has passes of your own; may be given again",
     )
+    parser.set_defaults(main=main)  # for a command that runs others
     commands = parser.add_subparsers(metavar="command", required=True)
     for command in COMMANDS:
         command.add_command(commands)

@@ -1,4 +1,4 @@
-"""IR before and after a command, as files: what `tests/passes/conftest.py` runs.
+"""IR before and after a command, as files: what `iris test` runs.
 
     # run: iris opt --passes cse
 
@@ -19,12 +19,12 @@ from __future__ import annotations
 
 import io
 import shlex
-from collections.abc import Sequence
-from contextlib import redirect_stderr, redirect_stdout
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
-from unittest import mock
 
-from iris.tools import cli
+from iris.errors import FileError
 
 RUN = "# run: iris "
 BECOMES = "# becomes"
@@ -49,13 +49,23 @@ class Case:
         first = next((line for line in lines if line.startswith("# ")), "")
         return first.removeprefix("# ").rstrip(".:")
 
-    def made(self) -> str:
-        """What the command makes of the IR, or says is wrong with it."""
+    def made(self, run: Callable[[Sequence[str]], object]) -> str:
+        """What the command makes of the IR, or says is wrong with it; `run` runs a command line."""
         given = io.TextIOWrapper(io.BytesIO(self.before.encode()))
         output = io.StringIO()
-        with mock.patch("sys.stdin", given), redirect_stdout(output), redirect_stderr(output):
-            cli.main(shlex.split(self.command))
+        with _stdin(given), redirect_stdout(output), redirect_stderr(output), suppress(SystemExit):
+            run(shlex.split(self.command))
         return output.getvalue().rstrip("\n")
+
+
+@contextmanager
+def _stdin(given: io.TextIOWrapper) -> Iterator[None]:
+    """Read this as standard input."""
+    usual, sys.stdin = sys.stdin, given
+    try:
+        yield
+    finally:
+        sys.stdin = usual
 
 
 def cases(text: str) -> list[Case]:
@@ -68,7 +78,7 @@ def cases(text: str) -> list[Case]:
             if line.startswith(RUN):
                 command = line.removeprefix(RUN)
         if not command:
-            raise ValueError(f"no line says what runs, as `{RUN}opt --passes ...`")
+            raise FileError(f"no line says what runs, as `{RUN}opt --passes ...`")
         found.append(Case(command, before.strip("\n"), after.strip("\n")))
     return found
 
