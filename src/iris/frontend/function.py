@@ -26,7 +26,7 @@ from iris.frontend.tracing import (
     refusal,
     trace_into,
 )
-from iris.frontend.values import Pointer, Traced, describe
+from iris.frontend.values import Address, Pointer, Traced, describe
 from iris.frontend.vocabulary import IRIS
 from iris.ir import math
 from iris.ir.attributes import legal_name
@@ -169,7 +169,7 @@ class TileFunction:
             ours = getattr(getattr(error, "obj", None), "__name__", None)
             if ours == __package__.split(".")[0]:
                 raise error_from(LanguageError, error, str(error)) from error
-            refused = refusal(error, (Traced, Pointer), "compute with operators and iris's words")
+            refused = refusal(error, (Traced, Address), "compute with operators and iris's words")
             if refused is None:
                 raise
             raise refused from error
