@@ -344,6 +344,55 @@ def test_libdevice() -> None:
 
 
 @triton.jit
+def more_of_libdevice(x_ptr, i_ptr, out_ptr, int_ptr, N: tl.constexpr):
+    at = tl.arange(0, N)
+    x, i = tl.load(x_ptr + at), tl.load(i_ptr + at)
+    found = (
+        *(libdevice.exp10(x), libdevice.fmod(x, 0.75), libdevice.fdim(x, 0.5)),
+        *(libdevice.saturatef(x), libdevice.rhypot(x, 2.0), libdevice.rcbrt(x)),
+    )
+    for k in tl.static_range(6):
+        tl.store(out_ptr + k * N + at, found[k])
+    counted = (
+        *(libdevice.popc(i), libdevice.clz(i), libdevice.ffs(i), libdevice.signbit(x)),
+        *(libdevice.float2int_rn(x), libdevice.float2int_rz(x), libdevice.float2int_rd(x)),
+        *(libdevice.float2int_ru(x), libdevice.llrint(x), libdevice.llround(x)),
+        libdevice.float_as_int(libdevice.uint_as_float(i.to(tl.uint32, bitcast=True))),
+    )
+    for k in tl.static_range(11):
+        tl.store(int_ptr + k * N + at, counted[k])
+
+
+@pytest.mark.parametrize("device", ["interp", "interp:metal"])
+def test_more_of_libdevice(device: str) -> None:
+    x = np.linspace(-4, 4, N, dtype=np.float32)
+    x[0] = -0.0
+    i = np.random.default_rng(0).integers(-(1 << 31), 1 << 31, N).astype(np.int32)
+    i >>= np.arange(N, dtype=np.int32)
+    i[1] = 0
+    out, counted = np.empty((6, N), np.float32), np.empty((11, N), np.int64)
+    with np.errstate(divide="ignore"):
+        more_of_libdevice[(1,)](x, i, out, counted, N=N, device=device)
+        w = x.astype(float)
+        expected = [
+            *(10**w, np.fmod(w, 0.75), np.maximum(w - 0.5, 0), np.clip(w, 0, 1)),
+            *(1 / np.hypot(w, 2), 1 / np.cbrt(w)),
+        ]
+    np.testing.assert_allclose(out, expected, rtol=2e-6, atol=1e-7)
+    bits = [format(k & 0xFFFFFFFF, "032b") for k in i.tolist()]
+    halves = np.copysign(np.floor(np.abs(w) + 0.5), w)
+    np.testing.assert_array_equal(
+        counted,
+        [
+            *([b.count("1") for b in bits], [len(b) - len(b.lstrip("0")) for b in bits]),
+            [b[::-1].find("1") + 1 for b in bits],
+            *(np.signbit(x), np.rint(w), np.trunc(w), np.floor(w), np.ceil(w), np.rint(w), halves),
+            i,
+        ],
+    )
+
+
+@triton.jit
 def of_tuples(xs, others, out_ptr, N: tl.constexpr):
     at = tl.arange(0, N)
     (first, stride), name, scale = others
