@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
@@ -51,6 +51,9 @@ class Config:
     def named(self) -> dict[str, Any]:
         """What it adds to the arguments of a launch."""
         return self.constants | self.options
+
+    def begin(self, arguments: Mapping[str, Any]) -> None:
+        """What to do before each launch with it; `arguments` are those of the launch, by name."""
 
     def __str__(self) -> str:
         return ", ".join([f"{name}={value!r}" for name, value in self.named.items()])

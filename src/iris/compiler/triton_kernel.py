@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import FunctionType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from iris.compiler.arguments import as_array
 from iris.compiler.autotune import Autotuned, Chooser
 from iris.compiler.grids import GridLike
 from iris.compiler.kernel import Kernel
-from iris.compiler.options import Options, split_options
+from iris.compiler.options import OPTION_NAMES, Options, split_options
 from iris.errors import ArgumentError, SourceError
 from iris.frontend.function import TileFunction
 from iris.frontend.triton.float8 import Float8
@@ -75,6 +75,7 @@ class TritonKernel(_Launched, Kernel):
     """A kernel written in Triton's language; `kernel[grid](*arguments)` launches it."""
 
     vocabulary = TRITON
+    option_names = OPTION_NAMES.union(["num_warps", *_HINTS])
 
     def warmup(self, *arguments: Any, grid: GridLike = 1, **named: Any) -> Any:
         """Compile the kernel for some arguments, and say what it needs of a GPU."""
@@ -137,6 +138,10 @@ class Config(candidates.Config):
         """All that it says."""
         return {**self.kwargs, "num_warps": self.num_warps, "num_stages": self.num_stages}
 
+    def begin(self, arguments: Mapping[str, Any]) -> None:
+        if self.pre_hook is not None:
+            self.pre_hook({**arguments, **self.all_kwargs()})
+
 
 class Autotuner(_Launched, Autotuned):
     """A kernel that is launched with the fastest of some configurations.
@@ -168,7 +173,13 @@ class Autotuner(_Launched, Autotuned):
 
 
 class Heuristics(_Launched, tuning.Heuristics):
-    """A kernel that computes some of its constexprs from the other arguments."""
+    """A kernel that computes some of its constexprs from the other arguments.
+
+    A rule may be given its own one by name, and replaces it.
+    """
+
+    def check_left_out(self, positional: Sequence[str], named: Collection[str]) -> None:
+        super().check_left_out(positional, ())
 
 
 def autotune(
