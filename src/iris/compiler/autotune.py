@@ -127,7 +127,7 @@ class Chooser(Decorated):
         return complete, [chosen, *inner]
 
     def check_left_out(self, positional: Sequence[str], named: Collection[str]) -> None:
-        """Refuse a launch that gives what is chosen."""
+        """Refuse a launch that gives a value to choose."""
         for name in self._chosen:
             if name in positional or name in named:
                 raise error_here(

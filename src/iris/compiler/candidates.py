@@ -53,7 +53,7 @@ class Config:
         return self.constants | self.options
 
     def begin(self, arguments: Mapping[str, Any]) -> None:
-        """What to do before each launch with it; `arguments` are those of the launch, by name."""
+        """Prepare a launch with it; `arguments` are the arguments of the launch, by name."""
 
     def __str__(self) -> str:
         return ", ".join([f"{name}={value!r}" for name, value in self.named.items()])

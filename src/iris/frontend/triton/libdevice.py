@@ -173,7 +173,7 @@ def rhypot(x: Any, y: Any) -> Traced:
 
 @word
 def fmod(x: Any, y: Any) -> Traced:
-    """What is left of x after as many whole y as fit; its sign is that of x."""
+    """The remainder of x / y, with the sign of x."""
     return remainder(cast(x, f32), y)
 
 
