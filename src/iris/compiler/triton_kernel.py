@@ -31,7 +31,16 @@ _HINTS = (
 )
 
 
-class _Launched:
+class KernelInterface:
+    """What `kernel[grid](...)` launches, by its `run`; packages derive classes from it."""
+
+    run: Callable[..., Any]
+
+    def __getitem__(self, grid: GridLike) -> Callable[..., None]:
+        return functools.partial(self.run, grid=grid, warmup=False)
+
+
+class _Launched(KernelInterface):
     """The attributes of kernels and of tuned kernels that Triton's code uses."""
 
     function: TileFunction
@@ -47,12 +56,8 @@ class _Launched:
         """The names of the parameters."""
         return list(self.function.names)
 
-    def __getitem__(self, grid: GridLike) -> Callable[..., None]:
-        return functools.partial(self.run, grid=grid)
-
-    def run(self, *arguments: Any, grid: GridLike, **named: Any) -> None:
+    def run(self, *arguments: Any, grid: GridLike, warmup: bool = False, **named: Any) -> None:
         """Launch the kernel; `kernel[grid](...)` does it by this."""
-        named.pop("warmup", None)
         self._launch(grid, *arguments, **named)
 
 
@@ -101,6 +106,15 @@ def jit(function: Callable[..., Any] | None = None, **hints: Any) -> Any:
     if not isinstance(function, FunctionType):
         raise SourceError(f"a kernel is made of a function, not of {function!r}")
     return TritonKernel(function)
+
+
+def constexpr_function(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that runs while a kernel is traced, as any function of Python's does here."""
+    return function
+
+
+def set_allocator(allocator: Callable[..., Any]) -> None:
+    """Nothing: descriptors take no memory."""
 
 
 class Config(candidates.Config):

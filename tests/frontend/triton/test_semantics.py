@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -11,8 +11,16 @@ import pytest
 import iris
 import iris.triton as triton
 import iris.triton.language as tl
-from iris.errors import ArgumentError, ControlFlowError, DTypeError, LanguageError, PointerError
+from iris.errors import (
+    ArgumentError,
+    ControlFlowError,
+    DTypeError,
+    LanguageError,
+    PointerError,
+    ShapeError,
+)
 from iris.triton.language.extra import libdevice
+from iris.triton.tools.tensor_descriptor import TensorDescriptor
 
 N = 16
 
@@ -431,3 +439,91 @@ def test_items_of_tuples_have_names_of_their_own() -> None:
     names_alike[(1,)]((x,), x_0=y)
     assert x == 1
     assert "x_0_" in str(names_alike.lower(x=(x,), x_0=y, grid=1).tile)
+
+
+class Matrix(NamedTuple):
+    data: Any
+    stride: int
+    half: Any = None
+
+
+@triton.jit
+def of_named_tuples(a, others, out_ptr, N: tl.constexpr):
+    at = tl.arange(0, N)
+    first, second = others
+    total = tl.load(a.data + at * a.stride) + tl.load(second.data + at * second.stride)
+    if first.half is not None:
+        total += tl.load(first.half + at)
+    tl.store(out_ptr + at, total)
+
+
+@pytest.mark.parametrize("device", ["interp", "interp:metal"])
+def test_arguments_may_be_named_tuples(device: str) -> None:
+    x, y = np.arange(32, dtype=np.float32), 100 + np.arange(32, dtype=np.float32)
+    z, out = np.ones(16, np.float16), np.empty(16, np.float32)
+    matrices = Matrix(x, 2), (Matrix(y, 1, z), Matrix(y, 1))
+    of_named_tuples[(1,)](*matrices, out, N=16, device=device)
+    np.testing.assert_array_equal(out, x[::2] + y[:16] + 1)
+
+
+@triton.jit
+def of_descriptors(a, b, out, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    row, column = tl.program_id(0) * BM, tl.program_id(1) * BN
+    total = tl.zeros((BM, BN), tl.float32)
+    for k in range(0, K, BK):
+        total += tl.dot(a.load([row, k]), b.load([column, k]).T, input_precision="ieee")
+    out.store([row, column], total)
+
+
+@pytest.mark.parametrize("device", ["interp", "interp:metal"])
+def test_descriptors_may_be_made_before_a_launch(device: str) -> None:
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-4, 5, (size, 24)).astype(np.float32) for size in (20, 13))
+    out = np.zeros((20, 13), np.float32)
+    described = [
+        TensorDescriptor(x, list(x.shape), [x.shape[1], 1], block)
+        for x, block in ((a, [16, 16]), (b, [8, 16]), (out, [16, 8]))
+    ]
+    of_descriptors[(2, 2)](*described, 24, BM=16, BN=8, BK=16, device=device)
+    np.testing.assert_array_equal(out, a @ b.T)
+    with pytest.raises(ShapeError, match="block_shape of a descriptor differ in length"):
+        TensorDescriptor(a, [20, 24], [24, 1], [16])
+
+
+@triton.constexpr_function
+def half_of(number: int) -> int:
+    return number // 2
+
+
+@triton.jit
+def of_constants(out_ptr, N: tl.constexpr):
+    tl.store(out_ptr + tl.arange(0, half_of(N)), half_of(-3))
+
+
+def test_functions_of_constants_run_while_tracing() -> None:
+    out = np.zeros(8, np.int32)
+    of_constants[(1,)](out, N=8)
+    assert list(out) == [-2] * 4 + [0] * 4
+
+
+def test_packages_catch_errors_by_triton_s_names() -> None:
+    out = np.zeros(8, np.int32)
+    for kind in (triton.TritonError, triton.CompilationError, triton.compiler.CompilationError):
+        with pytest.raises(kind):
+            of_constants[(1,)](out, N=7)
+    assert issubclass(triton.runtime.errors.OutOfResources, triton.TritonError)
+
+
+class Counting(triton.KernelInterface):
+    def __init__(self, kernel: Any):
+        self.kernel, self.launches = kernel, 0
+
+    def run(self, *arguments: Any, **named: Any) -> None:
+        self.launches += 1
+        self.kernel.run(*arguments, **named)
+
+
+def test_packages_derive_what_launches() -> None:
+    counting, out = Counting(of_constants), np.zeros(8, np.int32)
+    counting[(1,)](out, N=8)
+    assert counting.launches == 1 and out[0] == -2

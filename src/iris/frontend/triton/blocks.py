@@ -8,7 +8,6 @@ is part of the origin.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from iris.errors import ArgumentError, ShapeError
@@ -19,6 +18,7 @@ from iris.frontend.values import (
     Pointer,
     Traced,
     as_offset,
+    as_pointer,
     as_shape,
     binary,
     cast,
@@ -154,36 +154,46 @@ def _addresses(of: Block, checked: Sequence[int]) -> tuple[Pointer, Traced | Non
     return pointer, mask
 
 
-@dataclass(frozen=True)
-class Descriptor:
+class _Described(NamedTuple):
+    base: Any  # an array; in a kernel a pointer
+    shape: tuple[Any, ...]
+    strides: tuple[Any, ...]
+    block_shape: tuple[int, ...]
+    padding: str
+
+
+class Descriptor(_Described):
     """An array that is loaded and stored in blocks, with all axes checked."""
 
-    whole: Block
-    padding: str
+    __slots__ = ()
+
+    def __new__(
+        cls, base: Any, shape: Any, strides: Any, block_shape: Any, padding: str = "zero"
+    ) -> Descriptor:
+        shape, strides, block_shape = map(tuple, (shape, strides, block_shape))
+        if not len(shape) == len(strides) == len(block_shape):
+            raise error_here(
+                ShapeError, "the shape, strides and block_shape of a descriptor differ in length"
+            )
+        return super().__new__(cls, base, shape, strides, block_shape, padding)
+
+    @staticmethod
+    def from_tensor(tensor: Any, block_shape: Any, padding: str = "zero") -> Descriptor:
+        """The descriptor of a whole tensor of PyTorch."""
+        return Descriptor(tensor, tensor.shape, tensor.stride(), block_shape, padding)
 
     @property
     def dtype(self) -> Any:
-        return self.whole.base.element
-
-    @property
-    def block_shape(self) -> tuple[int, ...]:
-        return self.whole.sizes
-
-    @property
-    def shape(self) -> tuple[Any, ...]:
-        return self.whole.shape
-
-    @property
-    def strides(self) -> tuple[Any, ...]:
-        return self.whole.strides
+        return self.base.element
 
     def load(self, offsets: Any) -> Any:
         """The block at some offsets."""
-        return load(self._at(offsets), tuple(range(len(self.whole.sizes))), self.padding)
+        return load(self._at(offsets), tuple(range(len(self.shape))), self.padding)
 
     def store(self, offsets: Any, value: Any) -> None:
         """Write the block at some offsets."""
-        store(self._at(offsets), value, tuple(range(len(self.whole.sizes))))
+        store(self._at(offsets), value, tuple(range(len(self.shape))))
 
     def _at(self, offsets: Any) -> Block:
-        return self.whole._replace(offsets=tuple(offsets))
+        pointer = as_pointer(self.base, "a descriptor")
+        return block(pointer, self.shape, self.strides, offsets, self.block_shape)
