@@ -13,7 +13,16 @@ from typing import Any
 import numpy as np
 
 MODULES = (
-    *("attention", "inductor", "mixtures", "operators", "quantised", "schedules", "tutorials"),
+    *(
+        "attention",
+        "idioms",
+        "inductor",
+        "mixtures",
+        "operators",
+        "quantised",
+        "schedules",
+        "tutorials",
+    ),
 )
 
 
