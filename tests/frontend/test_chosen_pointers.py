@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import iris
-from iris.errors import DTypeError, MaskError, PointerError, UserError
+from iris.errors import DTypeError, LanguageError, MaskError, PointerError, UserError
 
 N = 11
 LEVELS = ["interp", "interp:metal", pytest.param("softmetal", marks=pytest.mark.softmetal)]
@@ -114,6 +114,8 @@ def refused(A, B, H, Out, CASE: iris.constexpr):
         iris.where(at < 2, A, 0)
     elif CASE == "arithmetic":
         chosen * 2
+    elif CASE == "format":
+        print(f"{chosen:.3}")
     elif CASE == "block":
         iris.tile_load(chosen, 0, 0, 4, (4, 4))
     elif CASE == "other":
@@ -134,6 +136,7 @@ def refused(A, B, H, Out, CASE: iris.constexpr):
         ("dtypes", DTypeError, "A and H hold f16 and f32; a pointer is chosen among arrays of one"),
         ("number", PointerError, "a pointer is chosen among pointers, not a int"),
         ("arithmetic", PointerError, "the pointer A or B is no number"),
+        ("format", LanguageError, "unsupported format string passed to ChosenPointer"),
         ("block", PointerError, "tile_load takes a pointer to one array, not the pointer A or B"),
         ("other", MaskError, "a masked load from A or B, whichever is chosen, needs other="),
         ("loop", PointerError, "source starts as the pointer A, and must stay"),
