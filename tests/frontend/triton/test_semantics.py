@@ -490,6 +490,35 @@ def test_descriptors_may_be_made_before_a_launch(device: str) -> None:
         TensorDescriptor(a, [20, 24], [24, 1], [16])
 
 
+@triton.jit
+def blocks_by_branch(a_ptr, b_ptr, out_ptr, M, N, BM: tl.constexpr, BN: tl.constexpr):
+    pid = tl.program_id(0)
+    if pid == 0:
+        block = tl.make_block_ptr(a_ptr, (M, N), (N, 1), (0, 2), (BM, BN), (1, 0))
+    else:
+        block = tl.make_block_ptr(b_ptr, (M, N), (N, 1), (4, 0), (BM, BN), (1, 0))
+    total = tl.zeros((BM, BN), tl.float32)
+    for _ in range(2):
+        total += tl.load(block, boundary_check=(0, 1), padding_option="zero")
+        block = tl.advance(block, (0, BN))
+    tl.store(block, total * 0 - 1, boundary_check=(0, 1))
+    at = (pid * BM + tl.arange(0, BM)[:, None]) * BN + tl.arange(0, BN)[None, :]
+    tl.store(out_ptr + at, total)
+
+
+@pytest.mark.parametrize("device", ["interp", "interp:metal"])
+def test_a_branch_may_choose_a_block(device: str) -> None:
+    a, b = (np.arange(70, dtype=np.float32).reshape(7, 10) + k for k in (0, 100))
+    padded = [np.pad(x, ((0, 8), (0, 8))) for x in (a, b)]
+    first, second = padded[0][:8, 2:], padded[1][4:12]
+    out = np.zeros((2, 8, 4), np.float32)
+    blocks_by_branch[(2,)](a, b, out, 7, 10, BM=8, BN=4, device=device)
+    np.testing.assert_array_equal(out, [x[:, :4] + x[:, 4:8] for x in (first, second)])
+    padded[1][4:7, 8:10] = -1  # the last block of the other one is outside
+    np.testing.assert_array_equal(a, padded[0][:7, :10])
+    np.testing.assert_array_equal(b, padded[1][:7, :10])
+
+
 @triton.constexpr_function
 def half_of(number: int) -> int:
     return number // 2

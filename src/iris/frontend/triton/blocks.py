@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 
 from iris.errors import ArgumentError, ShapeError
 from iris.frontend import language, memory
+from iris.frontend.chosen_pointers import ChosenPointer
 from iris.frontend.tracing import current, error_here, rules_as
 from iris.frontend.triton.float8 import float8_of, loaded_as, stored_as
 from iris.frontend.values import (
-    Pointer,
+    Address,
     Traced,
     as_offset,
     as_pointer,
@@ -34,7 +35,7 @@ _MOST_AXES = 3  # of a block in the IR
 class Block(NamedTuple):
     """A block of an array; a loop carries it, as it does any tuple."""
 
-    base: Pointer
+    base: Address
     shape: tuple[Any, ...]  # of the array
     strides: tuple[Any, ...]
     offsets: tuple[Any, ...]
@@ -54,7 +55,7 @@ class Block(NamedTuple):
         return self.base.dtype
 
 
-def block(base: Pointer, shape: Any, strides: Any, offsets: Any, sizes: Any) -> Block:
+def block(base: Address, shape: Any, strides: Any, offsets: Any, sizes: Any) -> Block:
     """A block of an array."""
     made = Block(base, tuple(shape), tuple(strides), tuple(offsets), as_shape(tuple(sizes)))
     if len({len(part) for part in made[1:]}) > 1:
@@ -120,6 +121,8 @@ def _axes(of: Block, checked: Any) -> tuple[int, ...]:
 
 def _in_ir(of: Block, checked: Sequence[int]) -> tuple[Any, tuple[int, ...]]:
     """The offsets, strides and bounds of a block of the IR, and its sizes; None if it is none."""
+    if isinstance(of.base, ChosenPointer):
+        return None, ()  # a block of the IR is of one array
     rank = len(of.sizes)
     origin = of.base.offset
     for axis in range(rank):
@@ -140,7 +143,7 @@ def _in_ir(of: Block, checked: Sequence[int]) -> tuple[Any, tuple[int, ...]]:
     return [[as_offset(x).value for x in group] for group in (offsets, strides, bounds)], sizes
 
 
-def _addresses(of: Block, checked: Sequence[int]) -> tuple[Pointer, Traced | None]:
+def _addresses(of: Block, checked: Sequence[int]) -> tuple[Address, Traced | None]:
     """The pointers to the elements of a block, and a mask of those inside."""
     rank = len(of.sizes)
     pointer, mask = of.base, None
