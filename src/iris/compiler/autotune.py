@@ -152,7 +152,7 @@ class Chooser(Decorated):
     def _launch(self, grid: GridLike, /, *arguments: Any, **named: Any) -> None:
         complete, chosen = self.choices(grid, arguments, named)
         for config in chosen:
-            config.begin(self.known(arguments, complete))
+            config.begin(lambda: self.known(arguments, complete))
         self.base[grid](*arguments, **complete)
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
@@ -52,8 +52,8 @@ class Config:
         """What it adds to the arguments of a launch."""
         return self.constants | self.options
 
-    def begin(self, arguments: Mapping[str, Any]) -> None:
-        """Prepare a launch with it; `arguments` are the arguments of the launch, by name."""
+    def begin(self, known: Callable[[], dict[str, Any]]) -> None:
+        """Prepare a launch with it; `known` gives the arguments of the launch, by name."""
 
     def __str__(self) -> str:
         return ", ".join([f"{name}={value!r}" for name, value in self.named.items()])

@@ -152,9 +152,9 @@ class Config(candidates.Config):
         """All that it says."""
         return {**self.kwargs, "num_warps": self.num_warps, "num_stages": self.num_stages}
 
-    def begin(self, arguments: Mapping[str, Any]) -> None:
+    def begin(self, known: Callable[[], dict[str, Any]]) -> None:
         if self.pre_hook is not None:
-            self.pre_hook({**arguments, **self.all_kwargs()})
+            self.pre_hook({**known(), **self.all_kwargs()})
 
 
 class Autotuner(_Launched, Autotuned):
