@@ -73,6 +73,8 @@ _SIGNATURES: dict[str, dict[str, Any]] = {
     },
     "copy_input_kernel": {"offsets": np.int32},
     "fused_chunk_based_bwd_kernel": {"num_warps": 8},
+    "fused_recurrent_gated_delta_rule_fwd_kernel": {"T": 8},  # its state grows fast
+    "fused_recurrent_gdn2_fwd_kernel": {"T": 8},
     "gate_output_correction_bwd_kernel": {"o_t_stride": 64, "r_h_stride": 32},
     "gate_output_correction_fwd_kernel": {"o_t_stride": 64, "r_h_stride": 32, "v_h_stride": 32},
     "kl_div_kernel": {"target_logits": np.float32},
