@@ -98,11 +98,13 @@ foreign: softmetal  ## Compile kernels of MLX and llama.cpp, and run some; the t
 	status=$$?; cat benchmarks/foreign.txt; exit $$status
 
 # Triton is a gigabyte, and no other target needs it.
-zoo: $(INSTALLED)  ## Lower the kernels of Liger-Kernel and fla-core, and random ones, and hold them against Triton; renews docs/triton.md
+zoo: softmetal  ## Lower the kernels of Liger-Kernel and fla-core, and others, and hold them against Triton; renews docs/triton.md
 	$(BIN)/python -m pip install --quiet --no-deps --upgrade --target build/zoo/packages liger-kernel==0.8.2 fla-core==0.5.2
 	$(BIN)/python -m pip install --quiet --no-deps --upgrade --target build/zoo/triton triton==3.5.1
 	$(BIN)/python -m pip install --quiet --no-deps --upgrade --target build/zoo/numpy numpy==2.2.6
-	PYTHONPATH=tests $(BIN)/python -m zoo --at build/zoo/packages --triton build/zoo/triton --to benchmarks/zoo.json liger_kernel fla
+	PYTHONPATH=tests $(BIN)/python -m zoo --at build/zoo/packages --triton build/zoo/triton --also softmetal --to benchmarks/zoo.json liger_kernel fla
+	PYTHONPATH=build/zoo/triton:build/zoo/numpy:tests TRITON_INTERPRET=1 $(BIN)/python -m zoo.written --to tests/zoo/written.npz
+	$(PYTEST) tests/zoo/test_written.py
 	PYTHONPATH=tests $(BIN)/python -m zoo.drawn --count 2000 --triton build/zoo/triton
 	$(BIN)/python docs/make_triton.py
 

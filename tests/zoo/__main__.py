@@ -24,25 +24,29 @@ from iris.compiler.triton_kernel import TritonKernel
 from iris.errors import IrisError
 from zoo import kernels, stand_in
 from zoo.judged import held_against_triton, plain
-from zoo.oracle import are_equal
+from zoo.oracle import are_equal, arrays_of, copied
 from zoo.signatures import arguments_of
 
 #: Grids to run a kernel on: of the next one where no program of the last one writes anything.
 _GRIDS = ((1, 1, 1), (4, 1, 1), (4, 4, 1), (4, 4, 2))
 
 
-def why_not(kernel: TritonKernel | Chooser) -> str:
-    """Why a kernel does not lower; empty if it does, in one of its configurations."""
+def lowering(kernel: TritonKernel | Chooser) -> dict[str, Any] | str:
+    """Arguments with which a kernel lowers, in one of its configurations, or why it does not."""
     reasons = []
     for arguments in arguments_of(kernel):
         try:
             _ = kernel.base.lower(grid=(1,), **arguments).msl
         except Exception as error:  # noqa: BLE001 - the table names it
-            message = error.message if isinstance(error, IrisError) else repr(error)
-            reasons.append(message.partition("\n")[0])
+            reasons.append(_first_line(error))
         else:
-            return ""
+            return arguments
     return reasons[0]
+
+
+def _first_line(error: Exception) -> str:
+    message = error.message if isinstance(error, IrisError) else repr(error)
+    return message.partition("\n")[0]
 
 
 def why_not_with(variant: TritonKernel, callers: Iterable[TritonKernel | Chooser]) -> str:
@@ -53,32 +57,42 @@ def why_not_with(variant: TritonKernel, callers: Iterable[TritonKernel | Chooser
         if name in caller.fn.__code__.co_names and name in scope:
             usual, scope[name] = scope[name], variant
             try:
-                why = why_not(caller)
+                found = lowering(caller)
             finally:
                 scope[name] = usual
-            if not why:
-                break
+            if not isinstance(found, str):
+                return ""
+            why = found
     return why
 
 
-def run(path: str, kernel: TritonKernel | Chooser, folder: Path, also: str) -> str:
+def run(
+    path: str,
+    kernel: TritonKernel | Chooser,
+    arguments: dict[str, Any],
+    folder: Path,
+    also: str,
+) -> str:
     """Run a kernel on the interpreter, and keep what it was given and gave; or say why it does not
     run, or what another device gives."""
-    arguments = next(iter(arguments_of(kernel)))
     rng = np.random.default_rng(zlib.crc32(path.encode()))
-    for value in arguments.values():
-        if isinstance(value, np.ndarray):
+    before = dict(arrays_of(arguments))
+    for value in before.values():
+        if not value.any():
             is_float, size = value.dtype.kind == "f", value.shape
             value[...] = rng.normal(size=size) if is_float else rng.integers(0, 8, size)
     for grid in _GRIDS:
         try:
             results = _given(kernel, arguments, grid, "interp")
         except IrisError as error:
-            return error.message.partition("\n")[0]
-        if not all(np.array_equal(v, arguments[n], True) for n, v in results.items()):
+            return _first_line(error)
+        if not all(np.array_equal(v, before[n], True) for n, v in results.items()):
             break
     if also:
-        other = _given(kernel, arguments, grid, also)
+        try:
+            other = _given(kernel, arguments, grid, also)
+        except IrisError as error:
+            return f"{also} refuses: {_first_line(error)}"
         wrong = [n for n, v in results.items() if not are_equal(other[n], v)]
         if wrong:
             return f"{also} differs: {', '.join(wrong)}"
@@ -96,17 +110,17 @@ def _given(
     kernel: TritonKernel | Chooser, arguments: dict[str, Any], grid: tuple[int, ...], device: str
 ) -> dict[str, np.ndarray]:
     """What a kernel makes of copies of its arrays on a device."""
-    passed = {n: v.copy() if isinstance(v, np.ndarray) else v for n, v in arguments.items()}
+    passed = {n: copied(v) for n, v in arguments.items()}
     with np.errstate(all="ignore"):
         kernel.base[grid](**passed, device=device)
-    return {n: v for n, v in passed.items() if isinstance(v, np.ndarray)}
+    return dict(arrays_of(passed))
 
 
 def outcomes_of(package: str, only: str, folder: Path, also: str) -> dict[str, str]:
     """What becomes of each function of a package; those that others call count by their callers."""
     outcomes: dict[str, str] = {}
-    found = {d: kernels.kernel_of(d) for d in kernels.definitions(package)}
-    made = {d.path: kernel for d, kernel in found.items() if kernel is not None}
+    defined = {d: kernels.kernel_of(d) for d in kernels.definitions(package)}
+    made = {d.path: kernel for d, kernel in defined.items() if kernel is not None}
     called = set().union(*[k.fn.__code__.co_names for k in made.values()])
     launched = {
         path: kernel
@@ -115,13 +129,15 @@ def outcomes_of(package: str, only: str, folder: Path, also: str) -> dict[str, s
     }
     for path, kernel in launched.items():
         if re.search(only, path):
-            why = why_not(kernel)
-            stopped = "" if why else run(path, kernel, folder, also)
-            outcomes[path] = f"refused: {why}" if why else f"lowers: {stopped}"
+            found = lowering(kernel)
+            if isinstance(found, str):
+                outcomes[path] = f"refused: {found}"
+            else:
+                outcomes[path] = f"lowers: {run(path, kernel, found, folder, also)}"
             print(path, outcomes[path], flush=True)
     lowered = {path for path, outcome in outcomes.items() if outcome.startswith("lowers")}
     reached = set().union(*[kernels.reached_from(launched[path]) for path in lowered])
-    for definition, kernel in found.items():
+    for definition, kernel in defined.items():
         path = definition.path
         if path in launched or not re.search(only, path):
             continue

@@ -7,15 +7,13 @@ import importlib
 import inspect
 import linecache
 import re
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 
 from iris.compiler.autotune import Chooser
 from iris.compiler.triton_kernel import TritonKernel
-from zoo.stand_in import thing
+from zoo.stand_in import imported
 
 #: Folders of kernels for other GPUs and other languages.
 _OTHERS = re.compile(
@@ -50,21 +48,6 @@ def definitions(package: str) -> Iterator[Definition]:
                 decorators = node.decorator_list
                 if any(re.match(r"triton\.jit\b", ast.unparse(d)) for d in decorators):
                     yield Definition(name, node, decorators[0].lineno)
-
-
-def imported(name: str) -> ModuleType | None:
-    """A module; what it asks another one of its package for in vain is stood in for."""
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        lacking = re.match(r"cannot import name '(\w+)' from '([\w.]+)'", str(error))
-        if lacking:
-            setattr(sys.modules[lacking[2]], lacking[1], thing(lacking[1]))
-            return imported(name)
-        print(f"! {name}: {type(error).__name__}: {error}")
-    except Exception as error:  # noqa: BLE001 - whatever the package lacks
-        print(f"! {name}: {type(error).__name__}: {error}")
-    return None
 
 
 def kernel_of(definition: Definition) -> TritonKernel | Chooser | None:

@@ -7,12 +7,13 @@ interpreter is given arrays of NumPy, dressed as tensors.
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
+import math
 import pickle
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -57,20 +58,40 @@ class Tensor:
     def copy_(self, other: Tensor) -> None:
         """Nothing: the memory is the same."""
 
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self.array[key] = value
+
 
 def compare(path: str, case: dict[str, Any]) -> str:
     """What Triton says of a result: that it is equal, or why not."""
-    arrays = {n: v.copy() for n, v in case["arguments"].items() if isinstance(v, np.ndarray)}
+    arguments = {n: copied(v) for n, v in case["arguments"].items()}
     try:
         with np.errstate(all="ignore"):
-            run(path, case, arrays)
+            run(path, case, arguments)
     except BaseException as error:  # noqa: BLE001 - the verdict names it
         return f"Triton refuses it: {str(error).partition(chr(10))[0][:100]}"
+    arrays, before = dict(arrays_of(arguments)), dict(arrays_of(case["arguments"]))
     wrong = [n for n, got in case["results"].items() if not are_equal(got, arrays[n])]
-    changed = [n for n, v in arrays.items() if not np.array_equal(v, case["arguments"][n], True)]
+    changed = [n for n, v in arrays.items() if not np.array_equal(v, before[n], True)]
     if wrong:
         return f"differs: {', '.join(wrong)}"
     return "equal" if changed else "its first program writes nothing"
+
+
+def arrays_of(arguments: dict[str, Any]) -> Iterator[tuple[str, np.ndarray]]:
+    """The arrays among the arguments, those in tuples, too, each with a name."""
+    for name, value in arguments.items():
+        if isinstance(value, tuple):
+            yield from arrays_of({f"{name}.{i}": item for i, item in enumerate(value)})
+        elif isinstance(value, np.ndarray):
+            yield name, value
+
+
+def copied(value: Any) -> Any:
+    """An argument, with copies of its arrays."""
+    if isinstance(value, tuple):
+        return tuple([copied(item) for item in value])
+    return value.copy() if isinstance(value, np.ndarray) else value
 
 
 def are_equal(got: np.ndarray, expected: np.ndarray) -> bool:
@@ -81,31 +102,43 @@ def are_equal(got: np.ndarray, expected: np.ndarray) -> bool:
     return np.allclose(got, expected, rtol=2e-4, atol=2e-5 * size, equal_nan=True)
 
 
-def run(path: str, case: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+def run(path: str, case: dict[str, Any], arguments: dict[str, Any]) -> None:
     """Run a kernel on Triton's interpreter, in place."""
     import triton.language as tl
     from triton.runtime.interpreter import InterpretedFunction
 
     at, _, name = path.rpartition(".")
-    module = importlib.import_module(at)
+    module = stand_in.imported(at)
+    adapt(module)
+    kernel = getattr(module, name)
+    while not isinstance(kernel, InterpretedFunction):
+        kernel = kernel.fn
+    passed = {}
+    for argument, value in arguments.items():
+        if type(value) in (int, float) and argument not in case["constants"]:
+            value = _scalar(value)
+        elif isinstance(value, str) and value.startswith("tl."):
+            value = getattr(tl, value.removeprefix("tl."))
+        passed[argument] = dressed(value)
+    kernel[case.get("grid", (1, 1, 1))](**passed)
+
+
+def adapt(module: ModuleType) -> None:
+    """Let the interpreter run the kernels of a module as Triton's compiler takes them."""
+    import triton.language as tl
+
     module.range = _counted  # type: ignore[attr-defined]
     for word, value in vars(module).items():
         # The interpreter replaces the words of `tl`, and not what a module calls one of them.
         if tl.core.is_builtin(value) and hasattr(tl, value.__name__):
             setattr(module, word, _word(value.__name__))
-    kernel = getattr(module, name)
-    while not isinstance(kernel, InterpretedFunction):
-        kernel = kernel.fn
-    passed = {}
-    for argument, value in case["arguments"].items():
-        if argument in arrays:
-            value = Tensor(arrays[argument])
-        elif type(value) in (int, float) and argument not in case["constants"]:
-            value = _scalar(value)
-        elif isinstance(value, str) and value.startswith("tl."):
-            value = getattr(tl, value.removeprefix("tl."))
-        passed[argument] = value
-    kernel[case.get("grid", (1, 1, 1))](**passed)
+
+
+def dressed(value: Any) -> Any:
+    """An argument of a launch, in which arrays are tensors."""
+    if isinstance(value, tuple):
+        return tuple([dressed(item) for item in value])
+    return Tensor(value) if isinstance(value, np.ndarray) else value
 
 
 def _word(name: str) -> Callable[..., Any]:
@@ -134,30 +167,53 @@ def _scalar(value: float) -> Any:
     return tl.tensor(TensorHandle(np.array([value], kind), dtype), dtype)
 
 
-def _give_functions() -> None:
-    """Let the interpreter compute functions of libdevice, which it has no code for."""
-    import triton
-    import triton.language
+#: What functions of libdevice compute, which the interpreter has no code for.
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    **{
+        name: getattr(np, name)
+        for name in ("exp", "exp2", "log", "log2", "log10", "log1p", "expm1")
+    },
+    **{name: getattr(np, name) for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh", "sqrt")},
+    **{name: getattr(np, name) for name in ("floor", "ceil", "trunc", "rint", "cbrt", "hypot")},
+    **{name: getattr(np, name) for name in ("fmod", "copysign", "isnan", "isinf", "signbit")},
+    **{f"a{name}": getattr(np, f"arc{name}") for name in ("sin", "cos", "tan", "sinh", "tan2")},
+    "abs": np.abs,
+    "erf": np.vectorize(math.erf, otypes=[np.float64]),
+    "finitef": np.isfinite,
+    "nearbyint": np.rint,
+    "pow": np.power,
+    "round": lambda x: np.copysign(np.floor(np.abs(x) + 0.5), x),
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+}
+
+
+def give_functions() -> None:
+    """Let the interpreter compute functions of libdevice, and numbers that dtypes are called on."""
+    import triton.language as tl
     from triton.language.extra import libdevice
     from triton.language.extra.cuda import libdevice as of_cuda
 
-    globals()["tl"] = triton.language
-
-    @triton.jit
-    def tanh(x):  # type: ignore[no-untyped-def]
-        return 1 - 2 / (tl.exp(2 * x) + 1)  # type: ignore[name-defined]  # noqa: F821
-
-    @triton.jit
-    def rsqrt(x):  # type: ignore[no-untyped-def]
-        return tl.rsqrt(x)  # type: ignore[name-defined]  # noqa: F821
-
-    @triton.jit
-    def round(x):  # type: ignore[no-untyped-def]
-        whole = tl.floor(tl.abs(x) + 0.5)  # type: ignore[name-defined]  # noqa: F821
-        return tl.where(x < 0, -whole, whole)  # type: ignore[name-defined]  # noqa: F821
-
+    tl.dtype.__call__ = lambda dtype, x: tl.full((), x, dtype)
     for module in (libdevice, of_cuda):
-        module.tanh, module.rsqrt, module.round = tanh, rsqrt, round
+        for name, function in _FUNCTIONS.items():
+            setattr(module, name, _elementwise(function))
+
+
+def _elementwise(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of NumPy's for values of the interpreter; of predicates, integers."""
+
+    def call(*operands: Any) -> Any:
+        import triton.language as tl
+        from triton.runtime.interpreter import TensorHandle
+
+        given = [x.handle.data if hasattr(x, "handle") else x for x in operands]
+        made = np.asarray(function(*[np.asarray(x, np.float64) for x in given]))
+        kind, dtype = (np.int32, tl.int32) if made.dtype == bool else (np.float32, tl.float32)
+        shape = next(x.type for x in operands if hasattr(x, "handle"))
+        shape = tl.block_type(dtype, list(made.shape)) if shape.is_block() else dtype
+        return tl.tensor(TensorHandle(made.astype(kind), dtype), shape)
+
+    return call
 
 
 def main() -> None:
@@ -167,7 +223,7 @@ def main() -> None:
     given = parser.parse_args()
     sys.path.insert(0, given.at)
     stand_in.install()
-    _give_functions()
+    give_functions()
     verdicts = {}
     for file in sorted(Path(given.cases).glob("*.pickle")):
         verdicts[file.stem] = compare(file.stem, pickle.loads(file.read_bytes()))

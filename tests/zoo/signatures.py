@@ -41,16 +41,25 @@ _FLAGS = re.compile(
     re.IGNORECASE,
 )
 
+_OF_FOUR = (np.float32,) * 4  # arrays in a tuple
+_SPACED = 1000 * np.arange(1 << 19, dtype=np.int32)  # starts that leave each part its room
+
 #: What a name does not say, by the name of the kernel, or its module and its name: the value of an
-#: argument, or the dtype of an array.
+#: argument, or the dtype of an array that is filled at random.
 _SIGNATURES: dict[str, dict[str, Any]] = {
     "_grpo_loss_bwd_kernel": {"LOSS_TYPE": 0},
     "_grpo_loss_fwd_kernel": {"LOSS_TYPE": 0},
     "_jsd_kernel": {"Y_ptr": np.float32},
     "_mhc_sinkhorn_bwd_kernel": {"HC": 4},
+    "_moe_router_scatter_kernel": {"expert_offs_ptr": _SPACED, "expert_tile_offset_ptr": _SPACED},
     "_token_gather_weighted_sum_kernel": {"Y_ptr": np.float32},
+    "attnres_bwd_kernel_dv": {"res": _OF_FOUR, "dres": _OF_FOUR, "L": 3, "L2": 4},
+    "attnres_fwd_kernel": {"res": _OF_FOUR, "L": 3, "L2": 4},
+    "chunk_gla_fwd_A_kernel_intra_sub_inter": {"NC": 2},
     "chunk_hgrn_bwd_kernel_o": {"s_b": 4096, "s_t": 32, "s_d": 1},
     "chunk_hgrn_fwd_kernel_o": {"s_b": 4096, "s_t": 32, "s_d": 1},
+    "chunk_rwkv6_fwd_A_kernel_intra_sub_inter": {"NC": 2},
+    "chunk_scaled_dot_kkt_fwd_kernel_intra_sub_inter": {"NC": 2},
     "chunk_transform_qk_bwd_kernel_prepare": {"BK": 32, "BV": 32},
     "chunkwise_bwd_kernel_dhg": {"ell": 1},
     "chunkwise_bwd_kernel_hdqgl": {"ell": 1},
@@ -64,10 +73,13 @@ _SIGNATURES: dict[str, dict[str, Any]] = {
     },
     "copy_input_kernel": {"offsets": np.int32},
     "fused_chunk_based_bwd_kernel": {"num_warps": 8},
+    "fused_recurrent_gated_delta_rule_fwd_kernel": {"T": 8},  # its state grows fast
+    "fused_recurrent_gdn2_fwd_kernel": {"T": 8},
     "gate_output_correction_bwd_kernel": {"o_t_stride": 64, "r_h_stride": 32},
     "gate_output_correction_fwd_kernel": {"o_t_stride": 64, "r_h_stride": 32, "v_h_stride": 32},
     "kl_div_kernel": {"target_logits": np.float32},
     "mm_int8int2.matmul_kernel": {"K": 1024, "a_ptr": np.int8, "b_ptr": np.int8, "c_ptr": np.int32},
+    "packunpack_sequence_kernel": {"PADDING_SIDE": "right", "cu_seqlens": _SPACED // 200},
     "parallel_nsa_kernel_topk": {"S": 8, "BK": 32},
     "parallel_path_bwd_dq_kernel": {"BK": 32, "BV": 32},
     "prepare_block_csr_kernel": {"block_counts": 4, "cursor": np.int32},
@@ -100,7 +112,7 @@ def arguments_of(kernel: TritonKernel | Chooser) -> Iterator[dict[str, Any]]:
     short = kernel.fn.__name__
     long = f"{kernel.fn.__module__.rpartition('.')[2]}.{short}"
     for name, value in _SIGNATURES.get(long, _SIGNATURES.get(short, {})).items():
-        passed[name] = _array(value) if isinstance(value, type) else value
+        passed[name] = _with_arrays(value)
     configurations = [passed]
     chooser = kernel if isinstance(kernel, Chooser) else None
     while chooser is not None:
@@ -153,6 +165,13 @@ def _is_float(name: str) -> bool:
 def array_for(name: str) -> np.ndarray:
     """An array for a pointer."""
     return _array(np.int32 if _INDICES.search(name) else np.float32)
+
+
+def _with_arrays(value: Any) -> Any:
+    """A value of the table, with arrays in the place of dtypes."""
+    if isinstance(value, tuple):
+        return tuple([_with_arrays(item) for item in value])
+    return _array(value) if isinstance(value, type) else value
 
 
 def _array(dtype: type) -> np.ndarray:

@@ -3,6 +3,8 @@ names when they are imported, and a kernel touches none."""
 
 from __future__ import annotations
 
+import importlib
+import re
 import sys
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -84,3 +86,18 @@ class _Finder(MetaPathFinder, Loader):
 def install() -> None:
     """Let the packages be imported."""
     sys.meta_path.insert(0, _Finder())
+
+
+def imported(name: str) -> ModuleType | None:
+    """A module; what it asks another one of its package for in vain is stood in for."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        lacking = re.match(r"cannot import name '(\w+)' from '([\w.]+)'", str(error))
+        if lacking:
+            setattr(sys.modules[lacking[2]], lacking[1], thing(lacking[1]))
+            return imported(name)
+        print(f"! {name}: {type(error).__name__}: {error}")
+    except Exception as error:  # noqa: BLE001 - whatever the package lacks
+        print(f"! {name}: {type(error).__name__}: {error}")
+    return None

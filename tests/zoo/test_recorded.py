@@ -15,7 +15,7 @@ from zoo.recorded import SEED
 
 #: By kernel and output; Triton refuses a few of the kernels.
 RECORDED = np.load(Path(__file__).with_name("recorded.npz"))
-KERNELS = range(counts(60, 300))
+KERNELS = range(counts(60, 320))
 TAKEN = [number for number in KERNELS if f"k{number}.X" in RECORDED]
 DEVICES = [("interp", TAKEN), ("interp:metal", TAKEN[::6])]
 

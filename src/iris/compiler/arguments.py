@@ -268,7 +268,7 @@ def call(function: HasParameters, positional: Sequence[Any], named: Mapping[str,
     memories: list[int] = []  # of the Buffers
     is_lent = False
     vocabulary, variables = function.vocabulary, function.variables
-    if vocabulary.fixes(()) and tuple in map(type, bound.values()):
+    if vocabulary.fixes(()) and any(isinstance(value, tuple) for value in bound.values()):
         several = [_one_by_one(name, bound, specs, vocabulary) for name in variables]
         variables = tuple([name for names in several for name in names])
     for name in variables:
@@ -338,15 +338,16 @@ def _one_by_one(
     """The names that an argument is passed under: of a tuple that holds arrays one for each item,
     but for those that are constants."""
     value = bound[name]
-    if type(value) is not tuple or _is_constant(value, vocabulary):
+    if not isinstance(value, tuple) or _is_constant(value, vocabulary):
         return [name]
     names = [
         None if _is_constant(x, vocabulary) else _free_name(f"{name}_{i}", bound)
         for i, x in enumerate(value)
     ]
     constants = tuple([x if n is None else None for n, x in zip(names, value, strict=True)])
-    key = TupleSpec, *names, exact_key(constants)
-    specs[name] = _SPECS.setdefault(key, TupleSpec(tuple(names), constants))
+    kind = type(value)
+    key = kind, *names, exact_key(constants)
+    specs[name] = _SPECS.setdefault(key, TupleSpec(kind, tuple(names), constants))
     found = []
     for item, x in zip(names, value, strict=True):
         if item is not None:
@@ -357,7 +358,7 @@ def _one_by_one(
 
 def _is_constant(value: object, vocabulary: Vocabulary) -> bool:
     """Whether an argument, or an item of one, is a constant; a tuple of numbers is one."""
-    if type(value) is not tuple:
+    if not isinstance(value, tuple):
         return vocabulary.fixes(value)
     return all(
         isinstance(x, (int, float, np.generic)) or _is_constant(x, vocabulary) for x in value

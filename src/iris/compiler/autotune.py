@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import asdict
 from importlib import import_module
@@ -101,7 +101,7 @@ class Chooser(Decorated):
         self._inner = kernel if isinstance(kernel, Chooser) else None
         self._chosen = dict.fromkeys(chosen)
         for name in self._chosen:
-            if name not in self.function.constants:
+            if name not in self.function.constants and name not in self.base.option_names:
                 there = ", ".join(self.function.constants) or "none"
                 raise error_here(
                     ArgumentError,
@@ -111,23 +111,35 @@ class Chooser(Decorated):
 
     def choose(
         self, grid: GridLike | None, arguments: tuple[Any, ...], named: dict[str, Any]
-    ) -> dict[str, Any]:
+    ) -> Config:
         """The named arguments to add."""
         raise NotImplementedError
+
+    def choices(
+        self, grid: GridLike | None, arguments: tuple[Any, ...], named: dict[str, Any]
+    ) -> tuple[dict[str, Any], list[Config]]:
+        """The named arguments of a launch, with the values that it leaves open, and these alone."""
+        self.check_left_out(self.function.names[: len(arguments)], named)
+        chosen = self.choose(grid, arguments, named)
+        complete, inner = named | chosen.named, list[Config]()
+        if self._inner is not None:
+            complete, inner = self._inner.choices(grid, arguments, complete)
+        return complete, [chosen, *inner]
+
+    def check_left_out(self, positional: Sequence[str], named: Collection[str]) -> None:
+        """Refuse a launch that gives a value to choose."""
+        for name in self._chosen:
+            if name in positional or name in named:
+                raise error_here(
+                    ArgumentError,
+                    f"{name} of {self.function.name} is chosen for each launch; leave it out",
+                )
 
     def complete(
         self, grid: GridLike | None, arguments: tuple[Any, ...], named: dict[str, Any]
     ) -> dict[str, Any]:
         """The named arguments of a launch, with the values that it leaves open."""
-        given = {*named, *self.function.names[: len(arguments)]}
-        for name in self._chosen:
-            if name in given:
-                raise error_here(
-                    ArgumentError,
-                    f"{name} of {self.function.name} is chosen for each launch; leave it out",
-                )
-        named = named | self.choose(grid, arguments, named)
-        return named if self._inner is None else self._inner.complete(grid, arguments, named)
+        return self.choices(grid, arguments, named)[0]
 
     def known(self, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments of a launch by name, as far as they are given."""
@@ -138,7 +150,10 @@ class Chooser(Decorated):
         return functools.partial(self._launch, grid)
 
     def _launch(self, grid: GridLike, /, *arguments: Any, **named: Any) -> None:
-        self.base[grid](*arguments, **self.complete(grid, arguments, named))
+        complete, chosen = self.choices(grid, arguments, named)
+        for config in chosen:
+            config.begin(lambda: self.known(arguments, complete))
+        self.base[grid](*arguments, **complete)
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         """Within a kernel: the function itself, traced in place, with nothing chosen."""
@@ -168,12 +183,12 @@ class Heuristics(Chooser):
 
     def choose(
         self, grid: GridLike | None, arguments: tuple[Any, ...], named: dict[str, Any]
-    ) -> dict[str, Any]:
+    ) -> Config:
         known = self.known(arguments, named)
         chosen: dict[str, Any] = {}
         for name, rule in self._rules.items():
             known[name] = chosen[name] = rule(known)
-        return chosen
+        return Config(**chosen)
 
 
 class Autotuned(Chooser):
@@ -203,12 +218,12 @@ class Autotuned(Chooser):
         self._prune = prune
         self._reorder = reorder
         self.executor = executor
-        self._choices: Recent[Any, dict[str, Any]] = Recent(256)
+        self._choices: Recent[Any, Config] = Recent(256)
         self._choosing = threading.Lock()
 
     def choose(
         self, grid: GridLike | None, arguments: tuple[Any, ...], named: dict[str, Any]
-    ) -> dict[str, Any]:
+    ) -> Config:
         given, options = self._given(grid, arguments, named, self.configs[0])
         device = device_of(named.get("device"), given)
         sizes = {name: _size(given.passed.get(name)) for name in self._key}
@@ -251,7 +266,7 @@ class Autotuned(Chooser):
         named: dict[str, Any],
         device: Device,
         sizes: dict[str, Any],
-    ) -> dict[str, Any]:
+    ) -> Config:
         configs: Sequence[Config] = self.configs
         if self._prune is not None:
             configs = list(self._prune(list(configs), self.known(arguments, named)))
@@ -276,7 +291,7 @@ class Autotuned(Chooser):
             words=[str(candidates[0].grid), *texts],
         )
         self.reports.append(report)
-        return configs[report.chosen].named
+        return configs[report.chosen]
 
 
 class _Launch:

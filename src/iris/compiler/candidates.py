@@ -52,6 +52,9 @@ class Config:
         """What it adds to the arguments of a launch."""
         return self.constants | self.options
 
+    def begin(self, known: Callable[[], dict[str, Any]]) -> None:
+        """Prepare a launch with it; `known` gives the arguments of the launch, by name."""
+
     def __str__(self) -> str:
         return ", ".join([f"{name}={value!r}" for name, value in self.named.items()])
 

@@ -13,7 +13,7 @@ from iris import knobs
 from iris.compiler.arguments import Call, call, check_written, place
 from iris.compiler.compile_times import compiling
 from iris.compiler.grids import GridLike, as_grid
-from iris.compiler.options import Options, split_options
+from iris.compiler.options import OPTION_NAMES, Options, split_options
 from iris.compiler.recording import RECORDERS, record
 from iris.errors import ArgumentError, IrisError, SourceError
 from iris.frontend.decorated import Decorated
@@ -101,6 +101,7 @@ class Kernel(Decorated):
     vocabulary: ClassVar[Vocabulary] = IRIS
     #: What a launch says of how to compile, taken from its arguments.
     options = staticmethod(split_options)
+    option_names = OPTION_NAMES
 
     def __init__(self, function: FunctionType):
         self.function = TileFunction(function, self.vocabulary)

@@ -43,7 +43,7 @@ class Options:
 
 
 _USUAL = Options()
-_OPTIONS = {field.name for field in fields(Options)}
+OPTION_NAMES = frozenset([field.name for field in fields(Options)])
 # What each option may be.
 _VALUES: dict[str, tuple[str, tuple[Any, ...]]] = {
     "num_simdgroups": ("a power of two from 1 to 32", (None, 1, 2, 4, 8, 16, 32)),
@@ -57,9 +57,9 @@ _VALUES: dict[str, tuple[str, tuple[Any, ...]]] = {
 
 def split_options(named: dict[str, Any]) -> Options:
     """What a launch says of how to compile, taken from its arguments."""
-    if _OPTIONS.isdisjoint(named):
+    if OPTION_NAMES.isdisjoint(named):
         return _USUAL
-    options = Options(**{name: named.pop(name) for name in _OPTIONS & named.keys()})
+    options = Options(**{name: named.pop(name) for name in OPTION_NAMES & named.keys()})
     for name, (meaning, values) in _VALUES.items():
         value = getattr(options, name)
         # True is 1, and no number of anything.

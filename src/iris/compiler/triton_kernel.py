@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import FunctionType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from iris.compiler.arguments import as_array
 from iris.compiler.autotune import Autotuned, Chooser
 from iris.compiler.grids import GridLike
 from iris.compiler.kernel import Kernel
-from iris.compiler.options import Options, split_options
+from iris.compiler.options import OPTION_NAMES, Options, split_options
 from iris.errors import ArgumentError, SourceError
 from iris.frontend.function import TileFunction
 from iris.frontend.triton.float8 import Float8
@@ -31,7 +31,16 @@ _HINTS = (
 )
 
 
-class _Launched:
+class KernelInterface:
+    """What `kernel[grid](...)` launches, by its `run`; packages derive classes from it."""
+
+    run: Callable[..., Any]
+
+    def __getitem__(self, grid: GridLike) -> Callable[..., None]:
+        return functools.partial(self.run, grid=grid, warmup=False)
+
+
+class _Launched(KernelInterface):
     """The attributes of kernels and of tuned kernels that Triton's code uses."""
 
     function: TileFunction
@@ -47,12 +56,8 @@ class _Launched:
         """The names of the parameters."""
         return list(self.function.names)
 
-    def __getitem__(self, grid: GridLike) -> Callable[..., None]:
-        return functools.partial(self.run, grid=grid)
-
-    def run(self, *arguments: Any, grid: GridLike, **named: Any) -> None:
+    def run(self, *arguments: Any, grid: GridLike, warmup: bool = False, **named: Any) -> None:
         """Launch the kernel; `kernel[grid](...)` does it by this."""
-        named.pop("warmup", None)
         self._launch(grid, *arguments, **named)
 
 
@@ -75,6 +80,7 @@ class TritonKernel(_Launched, Kernel):
     """A kernel written in Triton's language; `kernel[grid](*arguments)` launches it."""
 
     vocabulary = TRITON
+    option_names = OPTION_NAMES.union(["num_warps", *_HINTS])
 
     def warmup(self, *arguments: Any, grid: GridLike = 1, **named: Any) -> Any:
         """Compile the kernel for some arguments, and say what it needs of a GPU."""
@@ -100,6 +106,15 @@ def jit(function: Callable[..., Any] | None = None, **hints: Any) -> Any:
     if not isinstance(function, FunctionType):
         raise SourceError(f"a kernel is made of a function, not of {function!r}")
     return TritonKernel(function)
+
+
+def constexpr_function(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that runs while a kernel is traced, as any function of Python's does here."""
+    return function
+
+
+def set_allocator(allocator: Callable[..., Any]) -> None:
+    """Nothing: descriptors take no memory."""
 
 
 class Config(candidates.Config):
@@ -137,6 +152,10 @@ class Config(candidates.Config):
         """All that it says."""
         return {**self.kwargs, "num_warps": self.num_warps, "num_stages": self.num_stages}
 
+    def begin(self, known: Callable[[], dict[str, Any]]) -> None:
+        if self.pre_hook is not None:
+            self.pre_hook({**known(), **self.all_kwargs()})
+
 
 class Autotuner(_Launched, Autotuned):
     """A kernel that is launched with the fastest of some configurations.
@@ -168,7 +187,13 @@ class Autotuner(_Launched, Autotuned):
 
 
 class Heuristics(_Launched, tuning.Heuristics):
-    """A kernel that computes some of its constexprs from the other arguments."""
+    """A kernel that computes some of its constexprs from the other arguments.
+
+    A rule may be given its own one by name, and replaces it.
+    """
+
+    def check_left_out(self, positional: Sequence[str], named: Collection[str]) -> None:
+        super().check_left_out(positional, ())
 
 
 def autotune(

@@ -12,6 +12,7 @@ from typing import Any
 from iris.errors import ArgumentError, LanguageError, ScopeError, UserError
 from iris.frontend import traced_control
 from iris.frontend.assignment import drop_updates, unmark
+from iris.frontend.chosen_pointers import ChosenPointer
 from iris.frontend.language import constexpr
 from iris.frontend.loop_variables import Missing
 from iris.frontend.rewriting import rewritten
@@ -169,7 +170,8 @@ class TileFunction:
             ours = getattr(getattr(error, "obj", None), "__name__", None)
             if ours == __package__.split(".")[0]:
                 raise error_from(LanguageError, error, str(error)) from error
-            refused = refusal(error, (Traced, Pointer), "compute with operators and iris's words")
+            kinds = (Traced, Pointer, ChosenPointer)
+            refused = refusal(error, kinds, "compute with operators and iris's words")
             if refused is None:
                 raise
             raise refused from error

@@ -15,16 +15,17 @@ from iris.errors import (
     LanguageError,
     ShapeError,
 )
+from iris.frontend.chosen_pointers import choose
 from iris.frontend.traced_control import TracedRange, traced_range
 from iris.frontend.tracing import current, error_here, rules_as, word
 from iris.frontend.values import (
+    Address,
     Operand,
     Traced,
     as_dtype,
     as_shape,
     as_traced,
     binary,
-    broadcast_shapes,
     cast,
     compare,
     constant,
@@ -33,6 +34,7 @@ from iris.frontend.values import (
     emit,
     emit_assert,
     promote,
+    select,
     shown,
     spread,
     unary,
@@ -219,16 +221,11 @@ def _to_tf32(x: Traced) -> Traced:
 
 
 @word
-def where(condition: Operand, on_true: Operand, on_false: Operand) -> Traced:
-    """Element by element, one or the other."""
-    chosen = as_traced(condition)
-    if chosen.dtype is not bool_:
-        chosen = compare(Predicate.NE, chosen, 0)
-    a, b = unify(on_true, on_false)
-    shape = broadcast_shapes(chosen.shape, a.shape)
-    if chosen.shape:
-        chosen = spread(chosen, shape)
-    return emit(math.Select(chosen.value, spread(a, shape).value, spread(b, shape).value))
+def where(condition: Operand, on_true: Any, on_false: Any) -> Traced:
+    """Element by element, one or the other: numbers, or pointers to arrays of one dtype."""
+    pointers = isinstance(on_true, Address) or isinstance(on_false, Address)
+    chosen: Traced = (choose if pointers else select)(condition, on_true, on_false)
+    return chosen
 
 
 @word

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property, singledispatch
 from types import CodeType
 from typing import Any, NoReturn, TypeGuard
@@ -11,6 +12,7 @@ from typing import Any, NoReturn, TypeGuard
 import numpy as np
 
 from iris.errors import CarriedError, PointerError, ScopeError, UserError
+from iris.frontend.chosen_pointers import check_one_dtype, chosen_among
 from iris.frontend.numbers import plain
 from iris.frontend.objects import (
     Contents,
@@ -27,6 +29,7 @@ from iris.frontend.objects import (
 from iris.frontend.tracing import at_line, current, error_at, error_here, location, user_frame
 from iris.frontend.values import (
     BINARY,
+    Address,
     Number,
     Pointer,
     Traced,
@@ -39,8 +42,8 @@ from iris.frontend.values import (
     spread,
     strong_dtype,
 )
-from iris.ir.core import Location, Region, Value
-from iris.ir.types import DType, f32
+from iris.ir.core import Level, Location, Region, Value
+from iris.ir.types import DType, bool_, f32
 
 
 class Missing:
@@ -261,7 +264,7 @@ def _type_change_error(name: str, new: Traced, was: str) -> UserError:
 
 
 def _described(x: object) -> str:
-    if is_number(x) or isinstance(x, (Traced, Pointer)):
+    if is_number(x) or isinstance(x, (Traced, Address)):
         return repr(x)
     held = _parts_of(x)
     keys = [repr(p.key) if p.is_item and isinstance(x, dict) else str(p.key) for p in held]
@@ -300,11 +303,11 @@ _is_unchanged.register(Pointer, lambda a, b: a.base is b.base and is_unchanged(a
 
 def is_simple(value: object) -> bool:
     """Whether a value is one that no other name shares."""
-    return is_number(value) or isinstance(value, (Traced, Pointer, Missing))
+    return is_number(value) or isinstance(value, (Traced, Address, Missing))
 
 
 def is_local(value: object) -> bool:
-    if isinstance(value, (Traced, Pointer)):
+    if isinstance(value, (Traced, Address)):
         return True
     return any(is_local(v) for v in (parts(value) or {}).values())
 
@@ -386,6 +389,44 @@ class MergedValue(Tree):
         value.name = self.name
         traced = Traced(value)
         return traced if self.pointer is None else self.pointer.at(traced)
+
+
+class MergedPointers(Tree):
+    """Pointers to different arrays: after two branches, the one that was taken says which."""
+
+    def __init__(self, regions: Sequence[Region], values: Sequence[Address]):
+        check_one_dtype(values)
+        self.pointers: list[Pointer] = []
+        self.merged: list[list[Traced]] = []  # for each pointer, its condition and its offset
+        for side, (region, value) in enumerate(zip(regions, values, strict=True)):
+            for condition, pointer in value.each():
+                self.pointers.append(pointer)
+                with _into(region):
+                    offset = _offset(pointer)
+                    holds = constant(True, bool_) if condition is None else condition
+                for own, otherwise in ((holds, False), (offset, 0)):
+                    with _into(regions[not side]):
+                        pair = [own, constant(otherwise, own.dtype, own.shape)]
+                    self.merged.append(pair[::-1] if side else pair)
+
+    def pairs(self) -> list[list[Traced]]:
+        return self.merged
+
+    def build(self, values: Iterator[Value]) -> object:
+        return chosen_among(
+            [(Traced(next(values)), p.at(Traced(next(values)))) for p in self.pointers]
+        )
+
+
+@contextmanager
+def _into(region: Region) -> Iterator[None]:
+    """Put ops into a region for a while."""
+    builder = current().builder
+    outer, builder.region = builder.region, region
+    try:
+        yield
+    finally:
+        builder.region = outer
 
 
 class CarriedObject(Tree):
@@ -504,6 +545,8 @@ def merge_trees(
     first, second = values
     if is_unchanged(first, second):
         return Unchanged(first)
+    if isinstance(first, Address) and isinstance(second, Address) and _differ(first, second):
+        return MergedPointers(regions, [first, second])
     one, other = (end.now(value) for value, end in zip(values, ends, strict=True))
     if first is UNNEEDED:
         first, one = second, _unneeded_parts(other)
@@ -520,6 +563,12 @@ def merge_trees(
         return Unchanged(first)
     pointer = next((v for v in values if isinstance(v, Pointer)), None)
     return MergedValue(identifier(path), merge(path, regions, values), pointer)
+
+
+def _differ(a: Address, b: Address) -> bool:
+    """Whether two pointers of a program are to different arrays."""
+    arrays = {id(pointer.base) for x in (a, b) for _, pointer in x.each()}
+    return len(arrays) > 1 and current().level is Level.TILE
 
 
 def _unneeded_parts(whole: Contents | None) -> Contents | None:

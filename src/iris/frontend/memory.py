@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from iris.errors import ArgumentError, DTypeError, MaskError, PointerError, ShapeError
+from iris.frontend.chosen_pointers import ChosenPointer, through
 from iris.frontend.language import reshape
 from iris.frontend.tracing import current, error_here, rules_as, word
 from iris.frontend.values import (
+    Address,
     Operand,
     Pointer,
     Traced,
@@ -40,7 +42,7 @@ def _address(pointer: Pointer, mask: object) -> tuple[Traced, Traced | None]:
 
 @word
 def load(
-    pointer: Pointer,
+    pointer: Address,
     mask: Operand | None = None,
     other: Operand | None = None,
     *,
@@ -52,9 +54,11 @@ def load(
     with it, they are that. A volatile load reads memory each time, so that a loop can wait for
     what another program writes.
     """
-    source = as_pointer(pointer, "load")
     if not isinstance(volatile, bool):
         raise error_here(ArgumentError, f"volatile= is True or False, not {volatile!r}")
+    if isinstance(pointer, ChosenPointer):
+        return _load_chosen(pointer, mask, other, volatile)
+    source = as_pointer(pointer, "load")
     offset, condition = _address(source, mask)
     if condition is None:
         return emit(tile.Load(source.base, offset.value, volatile=volatile))
@@ -67,9 +71,27 @@ def load(
     return emit(tile.Load(*operands, volatile=volatile))
 
 
+def _load_chosen(
+    pointer: ChosenPointer, mask: object, other: Operand | None, volatile: bool
+) -> Traced:
+    """The elements of several arrays."""
+    if mask is not None and mask is not True and other is None:
+        raise error_here(
+            MaskError, f"a masked load from {pointer.name}, whichever is chosen, needs other=, too"
+        )
+    padding = 0 if other is None else other
+    loaded: Traced = through(
+        pointer, mask, lambda one, where: load(one, where, padding, volatile=volatile)
+    )
+    return loaded
+
+
 @word
-def store(pointer: Pointer, value: Operand, mask: Operand | None = None) -> None:
+def store(pointer: Address, value: Operand, mask: Operand | None = None) -> None:
     """Write elements at a pointer plus offsets, except where masked."""
+    if isinstance(pointer, ChosenPointer):
+        through(pointer, mask, lambda one, where: store(one, value, where))
+        return
     target = as_pointer(pointer, "store")
     offset, condition = _address(target, mask)
     stored = cast(value, target.element)
@@ -201,7 +223,10 @@ def _extent(pointer: Pointer, axis: int) -> Traced:
 # Atomics.
 
 
-def _atomic(kind: AtomicKind, pointer: Pointer, value: object, mask: object) -> Traced:
+def _atomic(kind: AtomicKind, pointer: Address, value: object, mask: object) -> Traced:
+    if isinstance(pointer, ChosenPointer):
+        old: Traced = through(pointer, mask, lambda one, where: _atomic(kind, one, value, where))
+        return old
     target = as_pointer(pointer, f"atomic_{kind.value}")
     offset, condition = _address(target, mask)
     operand = cast(value, target.element)
@@ -214,52 +239,57 @@ def _atomic(kind: AtomicKind, pointer: Pointer, value: object, mask: object) -> 
 
 
 @word
-def atomic_add(pointer: Pointer, value: Operand, mask: Operand | None = None) -> Traced:
+def atomic_add(pointer: Address, value: Operand, mask: Operand | None = None) -> Traced:
     """Add to elements, each in one step; gives the old ones."""
     return _atomic(AtomicKind.ADD, pointer, value, mask)
 
 
 @word
-def atomic_max(pointer: Pointer, value: Operand, mask: Operand | None = None) -> Traced:
+def atomic_max(pointer: Address, value: Operand, mask: Operand | None = None) -> Traced:
     """Keep the greater of elements and values; gives the old elements."""
     return _atomic(AtomicKind.MAX, pointer, value, mask)
 
 
 @word
-def atomic_min(pointer: Pointer, value: Operand, mask: Operand | None = None) -> Traced:
+def atomic_min(pointer: Address, value: Operand, mask: Operand | None = None) -> Traced:
     """Keep the lesser of elements and values; gives the old elements."""
     return _atomic(AtomicKind.MIN, pointer, value, mask)
 
 
 @word
-def atomic_and(pointer: Pointer, value: Operand, mask: Operand | None = None) -> Traced:
+def atomic_and(pointer: Address, value: Operand, mask: Operand | None = None) -> Traced:
     """Bitwise and into elements; gives the old ones."""
     return _atomic(AtomicKind.AND, pointer, value, mask)
 
 
 @word
-def atomic_or(pointer: Pointer, value: Operand, mask: Operand | None = None) -> Traced:
+def atomic_or(pointer: Address, value: Operand, mask: Operand | None = None) -> Traced:
     """Bitwise or into elements; gives the old ones."""
     return _atomic(AtomicKind.OR, pointer, value, mask)
 
 
 @word
-def atomic_xor(pointer: Pointer, value: Operand, mask: Operand | None = None) -> Traced:
+def atomic_xor(pointer: Address, value: Operand, mask: Operand | None = None) -> Traced:
     """Bitwise exclusive or into elements; gives the old ones."""
     return _atomic(AtomicKind.XOR, pointer, value, mask)
 
 
 @word
-def atomic_exchange(pointer: Pointer, value: Operand, mask: Operand | None = None) -> Traced:
+def atomic_exchange(pointer: Address, value: Operand, mask: Operand | None = None) -> Traced:
     """Put values in the place of elements; gives the old ones."""
     return _atomic(AtomicKind.EXCHANGE, pointer, value, mask)
 
 
 @word
 def atomic_cas(
-    pointer: Pointer, expected: Operand, value: Operand, mask: Operand | None = None
+    pointer: Address, expected: Operand, value: Operand, mask: Operand | None = None
 ) -> Traced:
     """Put a value in the place of each element that is the expected one; gives the old ones."""
+    if isinstance(pointer, ChosenPointer):
+        old: Traced = through(
+            pointer, mask, lambda one, where: atomic_cas(one, expected, value, where)
+        )
+        return old
     target = as_pointer(pointer, "atomic_cas")
     offset, condition = _address(target, mask)
     was, becomes = cast(expected, target.element), cast(value, target.element)

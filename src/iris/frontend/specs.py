@@ -48,9 +48,10 @@ Spec = ArraySpec | ScalarSpec
 
 @dataclass(frozen=True, eq=False)
 class TupleSpec:
-    """What a trace knows of a tuple that holds arrays: for each item the name that it is passed
-    under, or None and the item itself, a constant."""
+    """What a trace knows of a tuple that holds arrays: its class, and for each item the name that
+    it is passed under, or None and the item itself, a constant."""
 
+    kind: type[tuple[Any, ...]]
     names: tuple[str | None, ...]
     constants: tuple[Any, ...]
 
@@ -62,7 +63,8 @@ def put_together(arguments: Mapping[str, Any], specs: Mapping[str, Any]) -> dict
         spec = specs[name]
         if isinstance(spec, TupleSpec):
             items = zip(spec.names, spec.constants, strict=True)
-            whole[name] = tuple([x if n is None else whole.pop(n) for n, x in items])
+            make = getattr(spec.kind, "_make", spec.kind)  # which a named tuple has
+            whole[name] = make([x if n is None else whole.pop(n) for n, x in items])
     return whole
 
 

@@ -239,7 +239,7 @@ class Traced:
 
 
 def _call_ufunc(
-    x: Traced | Pointer, function: Any, method: str, operands: Sequence[Any], options: Any
+    x: Traced | Address, function: Any, method: str, operands: Sequence[Any], options: Any
 ) -> Any:
     """NumPy's functions: those that are operators work, so that `np.float32(2) * x` does."""
     name = function.__name__
@@ -282,9 +282,9 @@ def _instead(name: str, *others: str) -> str:
     return advice
 
 
-def no_attribute(x: Traced | Pointer, name: str) -> AttributeError:
+def no_attribute(x: Traced | Address, name: str) -> AttributeError:
     """The error for an attribute that a tile or pointer does not have."""
-    is_pointer = isinstance(x, Pointer)
+    is_pointer = isinstance(x, Address)
     what = "a pointer" if is_pointer else "a tile or scalar"
     others = ("dtype",) if is_pointer else ("shape", "dtype", "T", "to")
     advice = _instead(name, *[f"x.{other}" for other in others])
@@ -323,10 +323,7 @@ VariableNumber.__getattr__ = _attribute_of_number  # type: ignore[attr-defined]
 
 def emit_assert(condition: object, message: str) -> None:
     """Check a scalar or every lane when the kernel runs."""
-    checked = as_traced(condition)
-    if checked.dtype is not bool_:
-        checked = compare(Predicate.NE, checked, 0)
-    current().insert(tile.Assert(message, checked.value))
+    current().insert(tile.Assert(message, truth(condition).value))
 
 
 # Dtypes.
@@ -634,15 +631,31 @@ def compare(predicate: Predicate, a: object, b: object) -> Traced:
     return emit(math.Compare(predicate, lhs.value, rhs.value))
 
 
+def truth(x: object) -> Traced:
+    """Where numbers are not 0; bools are as they are."""
+    traced = as_traced(x)
+    return traced if traced.dtype is bool_ else compare(Predicate.NE, traced, 0)
+
+
+def select(condition: object, on_true: object, on_false: object) -> Traced:
+    """Element by element, one or the other."""
+    chosen = truth(condition)
+    a, b = unify(on_true, on_false)
+    shape = broadcast_shapes(chosen.shape, a.shape)
+    if chosen.shape:
+        chosen = spread(chosen, shape)
+    return emit(math.Select(chosen.value, spread(a, shape).value, spread(b, shape).value))
+
+
 def _define_operators() -> None:
     def define(name: str, make: Callable[[Any, Any], Any], *, reflected: bool = True) -> None:
         def forward(self: Traced, other: object, *modulus: object) -> Any:
             if modulus:
                 raise error_here(LanguageError, "pow takes no modulus here; write x ** n % m")
-            return NotImplemented if isinstance(other, Pointer) else make(self, other)
+            return NotImplemented if isinstance(other, Address) else make(self, other)
 
         def backward(self: Traced, other: object) -> Any:
-            return NotImplemented if isinstance(other, Pointer) else make(other, self)
+            return NotImplemented if isinstance(other, Address) else make(other, self)
 
         setattr(Traced, f"__{name}__", forward)
         if reflected:
@@ -674,32 +687,37 @@ _define_operators()
 # Pointers.
 
 
-class Pointer:
-    """An array argument, maybe with an offset: `X + offsets`.  There are no pointer tiles."""
+class Address:
+    """What an access goes through: a pointer, or one that is chosen among several."""
 
-    __slots__ = ("base", "name", "offset", "spec")
-    base: Value
-    name: str
-    offset: Traced | None
-    spec: ArraySpec  # of the array
+    __slots__ = ()
 
-    def __init__(self, base: Value, name: str, spec: ArraySpec, offset: Traced | None = None):
-        for slot, value in zip(Pointer.__slots__, (base, name, offset, spec), strict=True):
-            object.__setattr__(self, slot, value)
+    @property
+    def name(self) -> str:
+        """The array's name, for messages."""
+        raise NotImplementedError
+
+    @property
+    def element(self) -> DType:
+        """The dtype of the array's elements."""
+        raise NotImplementedError
+
+    @property
+    def encoding(self) -> str:
+        """The dtype of NumPy whose codes the array holds; empty if it holds none."""
+        raise NotImplementedError
+
+    def each(self) -> list[tuple[Traced | None, Pointer]]:
+        """The pointers that it may be, each with the condition for which it is that."""
+        raise NotImplementedError
+
+    def __add__(self, offset: object) -> Any:
+        raise NotImplementedError
 
     def _reject_change(self, *change: object) -> NoReturn:
         raise error_here(PointerError, "a pointer is never changed; add offsets to get another")
 
     __setattr__ = __delattr__ = _reject_change
-
-    def at(self, offset: Traced) -> Pointer:
-        """Another element of the same array."""
-        return Pointer(self.base, self.name, self.spec, offset)
-
-    @property
-    def element(self) -> DType:
-        """The dtype of the array's elements."""
-        return self.base.type.element
 
     @property
     def dtype(self) -> Any:
@@ -717,32 +735,13 @@ class Pointer:
             raise AttributeError(name, name=name, obj=self)
         return current().vocabulary.attribute(self, name)
 
-    def __add__(self, offset: object) -> Pointer:
-        if isinstance(offset, Pointer):
-            raise error_here(
-                PointerError,
-                f"{self.name} and {offset.name} are different arrays: an address has one base and "
-                "integer offsets",
-            )
-        added = as_offset(offset)
-        if self.offset is not None:
-            added = binary(math.Add, self.offset, added)
-        return self.at(added)
+    def __radd__(self, offset: object) -> Any:
+        return self + offset
 
-    __radd__ = __add__
-
-    def __sub__(self, offset: object) -> Pointer:
-        if isinstance(offset, Pointer):
+    def __sub__(self, offset: object) -> Any:
+        if isinstance(offset, Address):
             raise error_here(PointerError, "pointers cannot be subtracted; subtract the offsets")
         return self + -as_offset(offset)
-
-    def __getitem__(self, key: object) -> Pointer:
-        keys = key if isinstance(key, tuple) else (key,)
-        if self.offset is not None and all(k is None or k == slice(None) for k in keys):
-            return self.at(self.offset[keys])
-        raise error_here(
-            PointerError, f"a pointer is not indexed; use iris.load({self.name} + offsets)"
-        )
 
     def __setitem__(self, key: object, value: object) -> None:
         raise error_here(
@@ -759,13 +758,62 @@ class Pointer:
     def __array_ufunc__(self, function: Any, method: str, *operands: Any, **options: Any) -> Any:
         return _call_ufunc(self, function, method, operands, options)
 
-    def __copy__(self, seen: object = None) -> Pointer:
+    def __copy__(self, seen: object = None) -> Any:
         return self
 
     __deepcopy__ = __copy__
 
     def __repr__(self) -> str:
         return f"the pointer {self.name}"
+
+
+class Pointer(Address):
+    """An array argument, maybe with an offset: `X + offsets`.  There are no pointer tiles."""
+
+    __slots__ = ("base", "name", "offset", "spec")
+    base: Value
+    name: str
+    offset: Traced | None
+    spec: ArraySpec  # of the array
+
+    def __init__(self, base: Value, name: str, spec: ArraySpec, offset: Traced | None = None):
+        for slot, value in zip(Pointer.__slots__, (base, name, offset, spec), strict=True):
+            object.__setattr__(self, slot, value)
+
+    def at(self, offset: Traced) -> Pointer:
+        """Another element of the same array."""
+        return Pointer(self.base, self.name, self.spec, offset)
+
+    @property
+    def element(self) -> DType:
+        return self.base.type.element
+
+    @property
+    def encoding(self) -> str:
+        return self.spec.encoding
+
+    def each(self) -> list[tuple[Traced | None, Pointer]]:
+        return [(None, self)]
+
+    def __add__(self, offset: object) -> Pointer:
+        if isinstance(offset, Address):
+            raise error_here(
+                PointerError,
+                f"{self.name} and {offset.name} are different arrays: an address has one base and "
+                "integer offsets",
+            )
+        added = as_offset(offset)
+        if self.offset is not None:
+            added = binary(math.Add, self.offset, added)
+        return self.at(added)
+
+    def __getitem__(self, key: object) -> Pointer:
+        keys = key if isinstance(key, tuple) else (key,)
+        if self.offset is not None and all(k is None or k == slice(None) for k in keys):
+            return self.at(self.offset[keys])
+        raise error_here(
+            PointerError, f"a pointer is not indexed; use iris.load({self.name} + offsets)"
+        )
 
 
 #: Operators of two operands, `__mul__` and `__rmul__`, but for sums.
@@ -779,7 +827,7 @@ _OTHERS: tuple[str, ...] = (
     *("reduce", "delitem"),
 )
 for _word in (*BINARY, *[f"r{word}" for word in BINARY], "rsub", *_OTHERS):
-    setattr(Pointer, f"__{_word}__", Pointer._reject)
+    setattr(Address, f"__{_word}__", Address._reject)
 
 
 def as_offset(x: object) -> Traced:
@@ -804,12 +852,12 @@ def as_index(x: object) -> Traced:
 
 def as_pointer(x: object, use: str) -> Pointer:
     if isinstance(x, Pointer):
-        if x.spec.encoding and x.spec.encoding not in current().vocabulary.encodings:
-            raise error_here(
-                DTypeError, f"{x.name} is {x.spec.encoding}, which iris.triton alone has"
-            )
+        if x.encoding and x.encoding not in current().vocabulary.encodings:
+            raise error_here(DTypeError, f"{x.name} is {x.encoding}, which iris.triton alone has")
         return x
     current()
+    if isinstance(x, Address):
+        raise error_here(PointerError, f"{use} takes a pointer to one array, not {x!r}")
     reject = getattr(x, "reject_use", None)  # a variable without a value
     if reject is not None:
         reject()
@@ -819,7 +867,7 @@ def as_pointer(x: object, use: str) -> Pointer:
 
 
 def describe(x: object) -> str:
-    return repr(x) if isinstance(x, (Traced, Pointer)) else f"a {type(x).__name__}"
+    return repr(x) if isinstance(x, (Traced, Address)) else f"a {type(x).__name__}"
 
 
 def shown(x: object) -> str:

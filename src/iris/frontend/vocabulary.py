@@ -10,7 +10,7 @@ from iris.frontend.numbers import VariableNumber
 from iris.frontend.traced_control import traced_range
 from iris.frontend.tracing import error_here
 from iris.frontend.values import (
-    Pointer,
+    Address,
     Traced,
     as_dtype,
     binary,
@@ -58,10 +58,10 @@ class TileVocabulary:
             raise error_here(ArgumentError, "x.to takes a dtype and nothing else")
         return cast(x, as_dtype(dtype))
 
-    def dtype_of_pointer(self, pointer: Pointer) -> Any:
+    def dtype_of_pointer(self, pointer: Address) -> Any:
         return pointer.element
 
-    def attribute(self, x: Traced | Pointer | VariableNumber, name: str) -> Any:
+    def attribute(self, x: Traced | Address | VariableNumber, name: str) -> Any:
         if isinstance(x, VariableNumber):
             raise AttributeError(f"a number has no .{name}", name=name, obj=x)
         raise no_attribute(x, name)

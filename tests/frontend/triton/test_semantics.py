@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -11,8 +11,16 @@ import pytest
 import iris
 import iris.triton as triton
 import iris.triton.language as tl
-from iris.errors import ArgumentError, ControlFlowError, DTypeError, LanguageError, PointerError
+from iris.errors import (
+    ArgumentError,
+    ControlFlowError,
+    DTypeError,
+    LanguageError,
+    PointerError,
+    ShapeError,
+)
 from iris.triton.language.extra import libdevice
+from iris.triton.tools.tensor_descriptor import TensorDescriptor
 
 N = 16
 
@@ -344,6 +352,55 @@ def test_libdevice() -> None:
 
 
 @triton.jit
+def more_of_libdevice(x_ptr, i_ptr, out_ptr, int_ptr, N: tl.constexpr):
+    at = tl.arange(0, N)
+    x, i = tl.load(x_ptr + at), tl.load(i_ptr + at)
+    found = (
+        *(libdevice.exp10(x), libdevice.fmod(x, 0.75), libdevice.fdim(x, 0.5)),
+        *(libdevice.saturatef(x), libdevice.rhypot(x, 2.0), libdevice.rcbrt(x)),
+    )
+    for k in tl.static_range(6):
+        tl.store(out_ptr + k * N + at, found[k])
+    counted = (
+        *(libdevice.popc(i), libdevice.clz(i), libdevice.ffs(i), libdevice.signbit(x)),
+        *(libdevice.float2int_rn(x), libdevice.float2int_rz(x), libdevice.float2int_rd(x)),
+        *(libdevice.float2int_ru(x), libdevice.llrint(x), libdevice.llround(x)),
+        libdevice.float_as_int(libdevice.uint_as_float(i.to(tl.uint32, bitcast=True))),
+    )
+    for k in tl.static_range(11):
+        tl.store(int_ptr + k * N + at, counted[k])
+
+
+@pytest.mark.parametrize("device", ["interp", "interp:metal"])
+def test_more_of_libdevice(device: str) -> None:
+    x = np.linspace(-4, 4, N, dtype=np.float32)
+    x[0] = -0.0
+    i = np.random.default_rng(0).integers(-(1 << 31), 1 << 31, N).astype(np.int32)
+    i >>= np.arange(N, dtype=np.int32)
+    i[1] = 0
+    out, counted = np.empty((6, N), np.float32), np.empty((11, N), np.int64)
+    with np.errstate(divide="ignore"):
+        more_of_libdevice[(1,)](x, i, out, counted, N=N, device=device)
+        w = x.astype(float)
+        expected = [
+            *(10**w, np.fmod(w, 0.75), np.maximum(w - 0.5, 0), np.clip(w, 0, 1)),
+            *(1 / np.hypot(w, 2), 1 / np.cbrt(w)),
+        ]
+    np.testing.assert_allclose(out, expected, rtol=2e-6, atol=1e-7)
+    bits = [format(k & 0xFFFFFFFF, "032b") for k in i.tolist()]
+    halves = np.copysign(np.floor(np.abs(w) + 0.5), w)
+    np.testing.assert_array_equal(
+        counted,
+        [
+            *([b.count("1") for b in bits], [len(b) - len(b.lstrip("0")) for b in bits]),
+            [b[::-1].find("1") + 1 for b in bits],
+            *(np.signbit(x), np.rint(w), np.trunc(w), np.floor(w), np.ceil(w), np.rint(w), halves),
+            i,
+        ],
+    )
+
+
+@triton.jit
 def of_tuples(xs, others, out_ptr, N: tl.constexpr):
     at = tl.arange(0, N)
     (first, stride), name, scale = others
@@ -382,3 +439,120 @@ def test_items_of_tuples_have_names_of_their_own() -> None:
     names_alike[(1,)]((x,), x_0=y)
     assert x == 1
     assert "x_0_" in str(names_alike.lower(x=(x,), x_0=y, grid=1).tile)
+
+
+class Matrix(NamedTuple):
+    data: Any
+    stride: int
+    half: Any = None
+
+
+@triton.jit
+def of_named_tuples(a, others, out_ptr, N: tl.constexpr):
+    at = tl.arange(0, N)
+    first, second = others
+    total = tl.load(a.data + at * a.stride) + tl.load(second.data + at * second.stride)
+    if first.half is not None:
+        total += tl.load(first.half + at)
+    tl.store(out_ptr + at, total)
+
+
+@pytest.mark.parametrize("device", ["interp", "interp:metal"])
+def test_arguments_may_be_named_tuples(device: str) -> None:
+    x, y = np.arange(32, dtype=np.float32), 100 + np.arange(32, dtype=np.float32)
+    z, out = np.ones(16, np.float16), np.empty(16, np.float32)
+    matrices = Matrix(x, 2), (Matrix(y, 1, z), Matrix(y, 1))
+    of_named_tuples[(1,)](*matrices, out, N=16, device=device)
+    np.testing.assert_array_equal(out, x[::2] + y[:16] + 1)
+
+
+@triton.jit
+def of_descriptors(a, b, out, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    row, column = tl.program_id(0) * BM, tl.program_id(1) * BN
+    total = tl.zeros((BM, BN), tl.float32)
+    for k in range(0, K, BK):
+        total += tl.dot(a.load([row, k]), b.load([column, k]).T, input_precision="ieee")
+    out.store([row, column], total)
+
+
+@pytest.mark.parametrize("device", ["interp", "interp:metal"])
+def test_descriptors_may_be_made_before_a_launch(device: str) -> None:
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-4, 5, (size, 24)).astype(np.float32) for size in (20, 13))
+    out = np.zeros((20, 13), np.float32)
+    described = [
+        TensorDescriptor(x, list(x.shape), [x.shape[1], 1], block)
+        for x, block in ((a, [16, 16]), (b, [8, 16]), (out, [16, 8]))
+    ]
+    of_descriptors[(2, 2)](*described, 24, BM=16, BN=8, BK=16, device=device)
+    np.testing.assert_array_equal(out, a @ b.T)
+    with pytest.raises(ShapeError, match="block_shape of a descriptor differ in length"):
+        TensorDescriptor(a, [20, 24], [24, 1], [16])
+
+
+@triton.jit
+def blocks_by_branch(a_ptr, b_ptr, out_ptr, M, N, BM: tl.constexpr, BN: tl.constexpr):
+    pid = tl.program_id(0)
+    if pid == 0:
+        block = tl.make_block_ptr(a_ptr, (M, N), (N, 1), (0, 2), (BM, BN), (1, 0))
+    else:
+        block = tl.make_block_ptr(b_ptr, (M, N), (N, 1), (4, 0), (BM, BN), (1, 0))
+    total = tl.zeros((BM, BN), tl.float32)
+    for _ in range(2):
+        total += tl.load(block, boundary_check=(0, 1), padding_option="zero")
+        block = tl.advance(block, (0, BN))
+    tl.store(block, total * 0 - 1, boundary_check=(0, 1))
+    at = (pid * BM + tl.arange(0, BM)[:, None]) * BN + tl.arange(0, BN)[None, :]
+    tl.store(out_ptr + at, total)
+
+
+@pytest.mark.parametrize("device", ["interp", "interp:metal"])
+def test_a_branch_may_choose_a_block(device: str) -> None:
+    a, b = (np.arange(70, dtype=np.float32).reshape(7, 10) + k for k in (0, 100))
+    padded = [np.pad(x, ((0, 8), (0, 8))) for x in (a, b)]
+    first, second = padded[0][:8, 2:], padded[1][4:12]
+    out = np.zeros((2, 8, 4), np.float32)
+    blocks_by_branch[(2,)](a, b, out, 7, 10, BM=8, BN=4, device=device)
+    np.testing.assert_array_equal(out, [x[:, :4] + x[:, 4:8] for x in (first, second)])
+    padded[1][4:7, 8:10] = -1  # the last block of the other one is outside
+    np.testing.assert_array_equal(a, padded[0][:7, :10])
+    np.testing.assert_array_equal(b, padded[1][:7, :10])
+
+
+@triton.constexpr_function
+def half_of(number: int) -> int:
+    return number // 2
+
+
+@triton.jit
+def of_constants(out_ptr, N: tl.constexpr):
+    tl.store(out_ptr + tl.arange(0, half_of(N)), half_of(-3))
+
+
+def test_functions_of_constants_run_while_tracing() -> None:
+    out = np.zeros(8, np.int32)
+    of_constants[(1,)](out, N=8)
+    assert list(out) == [-2] * 4 + [0] * 4
+
+
+def test_packages_catch_errors_by_triton_s_names() -> None:
+    out = np.zeros(8, np.int32)
+    for kind in (triton.TritonError, triton.CompilationError, triton.compiler.CompilationError):
+        with pytest.raises(kind):
+            of_constants[(1,)](out, N=7)
+    assert issubclass(triton.runtime.errors.OutOfResources, triton.TritonError)
+
+
+class Counting(triton.KernelInterface):
+    def __init__(self, kernel: Any):
+        self.kernel, self.launches = kernel, 0
+
+    def run(self, *arguments: Any, **named: Any) -> None:
+        self.launches += 1
+        self.kernel.run(*arguments, **named)
+
+
+def test_packages_derive_what_launches() -> None:
+    counting, out = Counting(of_constants), np.zeros(8, np.int32)
+    counting[(1,)](out, N=8)
+    assert counting.launches == 1 and out[0] == -2

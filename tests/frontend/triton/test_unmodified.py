@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -92,6 +93,47 @@ def test_autotune_measures_copies() -> None:
     assert list(out) == [20]
     (report,) = count.reports
     assert [row.config for row in report.rows] == ["BLOCK=16, num_simdgroups=1, num_stages=2"]
+
+
+def cleared(arguments: dict[str, Any]) -> None:
+    assert arguments["BLOCK"] == 8 and arguments["num_warps"] == 2
+    arguments["out_ptr"][:] = 0
+
+
+def test_the_hook_of_a_configuration_runs_before_each_launch() -> None:
+    config = triton.Config({"BLOCK": 8}, num_warps=2, pre_hook=cleared)
+    kernel = triton.autotune(configs=[config], key=["n"])(count.base)
+    x, out = np.ones(20, np.float32), np.full(1, 7, np.float32)
+    for _ in range(2):
+        kernel[(3,)](x, out, n=20)
+        assert list(out) == [20]
+
+
+@triton.heuristics(
+    {
+        "TWICE": lambda args: bool(args["TWICE"]),
+        "BLOCK": lambda args: triton.next_power_of_2(args["n"]),
+        "num_warps": lambda args: 1 if args["BLOCK"] <= 32 else 4,
+    }
+)
+@triton.jit
+def scaled(x_ptr, n, TWICE: tl.constexpr, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at, mask=at < n)
+    if TWICE:
+        x = 2 * x
+    tl.store(x_ptr + at, x, mask=at < n)
+
+
+def test_a_rule_may_replace_what_is_given_and_choose_options() -> None:
+    for given, factor in ((1, 2), (0, 1)):
+        x = np.ones(20, np.float32)
+        scaled[(1,)](x, 20, TWICE=given)
+        assert (x == factor).all()
+        lowered = scaled.lower(x, 20, TWICE=given, grid=1)
+        assert lowered.options.num_simdgroups == 1
+    with pytest.raises(ArgumentError, match="TWICE of scaled is chosen for each launch"):
+        scaled[(1,)](x, 20, 1)
 
 
 @triton.jit

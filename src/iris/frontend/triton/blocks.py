@@ -8,17 +8,18 @@ is part of the origin.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from iris.errors import ArgumentError, ShapeError
 from iris.frontend import language, memory
+from iris.frontend.chosen_pointers import ChosenPointer
 from iris.frontend.tracing import current, error_here, rules_as
 from iris.frontend.triton.float8 import float8_of, loaded_as, stored_as
 from iris.frontend.values import (
-    Pointer,
+    Address,
     Traced,
     as_offset,
+    as_pointer,
     as_shape,
     binary,
     cast,
@@ -34,7 +35,7 @@ _MOST_AXES = 3  # of a block in the IR
 class Block(NamedTuple):
     """A block of an array; a loop carries it, as it does any tuple."""
 
-    base: Pointer
+    base: Address
     shape: tuple[Any, ...]  # of the array
     strides: tuple[Any, ...]
     offsets: tuple[Any, ...]
@@ -54,7 +55,7 @@ class Block(NamedTuple):
         return self.base.dtype
 
 
-def block(base: Pointer, shape: Any, strides: Any, offsets: Any, sizes: Any) -> Block:
+def block(base: Address, shape: Any, strides: Any, offsets: Any, sizes: Any) -> Block:
     """A block of an array."""
     made = Block(base, tuple(shape), tuple(strides), tuple(offsets), as_shape(tuple(sizes)))
     if len({len(part) for part in made[1:]}) > 1:
@@ -120,6 +121,8 @@ def _axes(of: Block, checked: Any) -> tuple[int, ...]:
 
 def _in_ir(of: Block, checked: Sequence[int]) -> tuple[Any, tuple[int, ...]]:
     """The offsets, strides and bounds of a block of the IR, and its sizes; None if it is none."""
+    if isinstance(of.base, ChosenPointer):
+        return None, ()  # a block of the IR is of one array
     rank = len(of.sizes)
     origin = of.base.offset
     for axis in range(rank):
@@ -140,7 +143,7 @@ def _in_ir(of: Block, checked: Sequence[int]) -> tuple[Any, tuple[int, ...]]:
     return [[as_offset(x).value for x in group] for group in (offsets, strides, bounds)], sizes
 
 
-def _addresses(of: Block, checked: Sequence[int]) -> tuple[Pointer, Traced | None]:
+def _addresses(of: Block, checked: Sequence[int]) -> tuple[Address, Traced | None]:
     """The pointers to the elements of a block, and a mask of those inside."""
     rank = len(of.sizes)
     pointer, mask = of.base, None
@@ -154,36 +157,46 @@ def _addresses(of: Block, checked: Sequence[int]) -> tuple[Pointer, Traced | Non
     return pointer, mask
 
 
-@dataclass(frozen=True)
-class Descriptor:
+class _Described(NamedTuple):
+    base: Any  # an array; in a kernel a pointer
+    shape: tuple[Any, ...]
+    strides: tuple[Any, ...]
+    block_shape: tuple[int, ...]
+    padding: str
+
+
+class Descriptor(_Described):
     """An array that is loaded and stored in blocks, with all axes checked."""
 
-    whole: Block
-    padding: str
+    __slots__ = ()
+
+    def __new__(
+        cls, base: Any, shape: Any, strides: Any, block_shape: Any, padding: str = "zero"
+    ) -> Descriptor:
+        shape, strides, block_shape = map(tuple, (shape, strides, block_shape))
+        if not len(shape) == len(strides) == len(block_shape):
+            raise error_here(
+                ShapeError, "the shape, strides and block_shape of a descriptor differ in length"
+            )
+        return super().__new__(cls, base, shape, strides, block_shape, padding)
+
+    @staticmethod
+    def from_tensor(tensor: Any, block_shape: Any, padding: str = "zero") -> Descriptor:
+        """The descriptor of a whole tensor of PyTorch."""
+        return Descriptor(tensor, tensor.shape, tensor.stride(), block_shape, padding)
 
     @property
     def dtype(self) -> Any:
-        return self.whole.base.element
-
-    @property
-    def block_shape(self) -> tuple[int, ...]:
-        return self.whole.sizes
-
-    @property
-    def shape(self) -> tuple[Any, ...]:
-        return self.whole.shape
-
-    @property
-    def strides(self) -> tuple[Any, ...]:
-        return self.whole.strides
+        return self.base.element
 
     def load(self, offsets: Any) -> Any:
         """The block at some offsets."""
-        return load(self._at(offsets), tuple(range(len(self.whole.sizes))), self.padding)
+        return load(self._at(offsets), tuple(range(len(self.shape))), self.padding)
 
     def store(self, offsets: Any, value: Any) -> None:
         """Write the block at some offsets."""
-        store(self._at(offsets), value, tuple(range(len(self.whole.sizes))))
+        store(self._at(offsets), value, tuple(range(len(self.shape))))
 
     def _at(self, offsets: Any) -> Block:
-        return self.whole._replace(offsets=tuple(offsets))
+        pointer = as_pointer(self.base, "a descriptor")
+        return block(pointer, self.shape, self.strides, offsets, self.block_shape)

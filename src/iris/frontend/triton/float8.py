@@ -16,7 +16,7 @@ from iris.errors import DTypeError
 from iris.frontend import language as iris
 from iris.frontend.tracing import current, error_here
 from iris.frontend.triton.types import block_type
-from iris.frontend.values import Pointer, Traced, as_dtype, as_traced, cast
+from iris.frontend.values import Address, Traced, as_dtype, as_traced, cast
 from iris.ir.types import DType, f32, i32, u8, u32
 
 _BITS, _BIAS = 23, 127  # of the mantissa of f32, and of its exponent
@@ -192,7 +192,7 @@ def encoded(x: Traced, dtype: Float8) -> Traced:
 
 def float8_of(pointer: object) -> Float8 | None:
     """The float8 whose codes the array of a pointer holds, if it does."""
-    return BY_NUMPY_NAME.get(pointer.spec.encoding) if isinstance(pointer, Pointer) else None
+    return BY_NUMPY_NAME.get(pointer.encoding) if isinstance(pointer, Address) else None
 
 
 def loaded_as(dtype: Float8 | None, x: Traced) -> Traced | Float8Tile:

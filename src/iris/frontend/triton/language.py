@@ -33,16 +33,16 @@ from iris.frontend.values import (
     as_traced,
     binary,
     broadcast_shapes,
-    compare,
     emit,
     spread,
+    truth,
     unary,
     unify,
 )
 from iris.frontend.values import cast as cast_to
 from iris.ir import math, tile
 from iris.ir.kinds import ScanKind
-from iris.ir.math import AssumeDivisible, Predicate
+from iris.ir.math import AssumeDivisible
 from iris.ir.types import DType, Kind, i32
 
 word = partial(tracing.word, library="tl")
@@ -228,8 +228,7 @@ def as_mask(mask: Any) -> Traced | None:
     """A mask of bools; Triton takes integers, too."""
     if mask is None or mask is True:
         return None
-    condition = as_traced(mask)
-    return condition if condition.dtype is int1 else compare(Predicate.NE, condition, 0)
+    return truth(mask)
 
 
 # Math.
@@ -497,9 +496,7 @@ def static_assert(cond: Any, msg: str = "") -> None:
 @word
 def device_assert(cond: Any, msg: str = "", mask: Any = None) -> None:
     """Report a program error where a condition does not hold."""
-    checked = as_traced(cond)
-    if checked.dtype is not int1:
-        checked = compare(Predicate.NE, checked, 0)
+    checked = truth(cond)
     if mask is not None:
         checked = binary(math.Or, checked, ~as_traced(mask))
     iris.device_assert(checked, msg or "assertion failed")

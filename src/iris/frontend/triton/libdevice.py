@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from iris.frontend import elementary, formulas
+from iris.frontend.language import bitcast
 from iris.frontend.triton import language
+from iris.frontend.triton.arithmetic import ratio, remainder
 from iris.frontend.triton.language import (
     abs,
     ceil,
@@ -28,8 +31,9 @@ from iris.frontend.triton.language import (
     where,
     word,
 )
-from iris.frontend.values import Traced, as_traced, power, unary
+from iris.frontend.values import Traced, as_traced, binary, cast, power, unary
 from iris.ir import math
+from iris.ir.types import DType, f32, i32, i64, u32
 
 __all__ = [
     "abs",
@@ -42,6 +46,7 @@ __all__ = [
     "atanh",
     "cbrt",
     "ceil",
+    "clz",
     "copysign",
     "cos",
     "cosh",
@@ -49,10 +54,12 @@ __all__ = [
     "erf",
     "exp",
     "exp2",
+    "exp10",
     "expm1",
     "fast_cosf",
     "fast_dividef",
     "fast_exp2f",
+    "fast_exp10f",
     "fast_expf",
     "fast_log2f",
     "fast_log10f",
@@ -61,12 +68,24 @@ __all__ = [
     "fast_sinf",
     "fast_tanf",
     "fast_tanhf",
+    "fdim",
+    "ffs",
     "finitef",
+    "float2int_rd",
+    "float2int_rn",
+    "float2int_ru",
+    "float2int_rz",
+    "float_as_int",
+    "float_as_uint",
     "floor",
     "fma",
+    "fmod",
     "hypot",
+    "int_as_float",
     "isinf",
     "isnan",
+    "llrint",
+    "llround",
     "log",
     "log1p",
     "log2",
@@ -74,11 +93,16 @@ __all__ = [
     "maximum",
     "minimum",
     "nearbyint",
+    "popc",
     "pow",
+    "rcbrt",
+    "rhypot",
     "rint",
     "round",
     "rsqrt",
     "rsqrt_rn",
+    "saturatef",
+    "signbit",
     "sin",
     "sinh",
     "sqrt",
@@ -86,6 +110,7 @@ __all__ = [
     "tan",
     "tanh",
     "trunc",
+    "uint_as_float",
 ]
 
 tanh = language._unary(math.Tanh, "tanh")
@@ -126,6 +151,90 @@ isnan, isinf, trunc = map(same_word, (elementary.isnan, elementary.isinf, elemen
 
 
 @word
+def exp10(x: Any) -> Traced:
+    """10 to the x."""
+    return power(10.0, cast(x, f32))
+
+
+fast_exp10f = exp10
+
+
+@word
+def rcbrt(x: Any) -> Traced:
+    """One over the cube root."""
+    return ratio(1.0, cbrt(x))
+
+
+@word
+def rhypot(x: Any, y: Any) -> Traced:
+    """One over the hypotenuse."""
+    return ratio(1.0, hypot(x, y))
+
+
+@word
+def fmod(x: Any, y: Any) -> Traced:
+    """The remainder of x / y, with the sign of x."""
+    return remainder(cast(x, f32), y)
+
+
+@word
+def fdim(x: Any, y: Any) -> Traced:
+    """x - y, or 0 if that is less."""
+    return where(cast(x, f32) <= y, 0.0, cast(x, f32) - cast(y, f32))
+
+
+@word
+def saturatef(x: Any) -> Traced:
+    """x, or the bound of 0 and 1 that it is beyond; 0 of a nan."""
+    return minimum(maximum(x, 0.0), 1.0)
+
+
+@word
+def signbit(x: Any) -> Traced:
+    """1 where the sign is set, of -0 and of a nan, too; else 0."""
+    return cast(bitcast(cast(x, f32), i32) < 0, i32)
+
+
+def _bits_as(dtype: DType, name: str) -> Callable[[Any], Traced]:
+    def function(x: Any) -> Traced:
+        return bitcast(as_traced(x), dtype)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"The bits as {dtype}."
+    return word(function)
+
+
+float_as_int, float_as_uint = _bits_as(i32, "float_as_int"), _bits_as(u32, "float_as_uint")
+int_as_float, uint_as_float = _bits_as(f32, "int_as_float"), _bits_as(f32, "uint_as_float")
+
+
+@word
+def popc(x: Any) -> Traced:
+    """How many bits of a 32-bit integer are set."""
+    bits = bitcast(as_traced(x), u32)
+    bits = bits - ((bits >> 1) & 0x55555555)
+    bits = (bits & 0x33333333) + ((bits >> 2) & 0x33333333)
+    bits = (bits + (bits >> 4)) & 0x0F0F0F0F
+    return cast((bits * 0x01010101) >> 24, i32)
+
+
+@word
+def clz(x: Any) -> Traced:
+    """How many bits of a 32-bit integer come before the first one that is set."""
+    below: Any = bitcast(as_traced(x), u32)
+    for shift in (1, 2, 4, 8, 16):
+        below = below | (below >> shift)
+    return binary(math.Sub, 32, popc(below))
+
+
+@word
+def ffs(x: Any) -> Traced:
+    """The place of the lowest bit of a 32-bit integer that is set, counted from 1; 0 if none is."""
+    bits: Any = bitcast(as_traced(x), i32)
+    return where(bits == 0, 0, popc(bits ^ (bits - 1)))
+
+
+@word
 def finitef(x: Any) -> Traced:
     """Whether an element is neither infinite nor nan."""
     return elementary.isfinite(x)
@@ -138,3 +247,20 @@ def round(x: Any) -> Traced:
     below: Any = unary(math.Floor, size)
     nearest: Any = where(size - below >= 0.5, below + 1, below)
     return where(x < 0, -nearest, nearest)
+
+
+def _rounded(to: Callable[[Any], Traced], dtype: DType, name: str) -> Callable[[Any], Traced]:
+    def function(x: Any) -> Traced:
+        return cast(to(x), dtype)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"The integer that {to.__name__} gives."
+    return word(function)
+
+
+float2int_rn = _rounded(rint, i32, "float2int_rn")
+float2int_rz = _rounded(trunc, i32, "float2int_rz")
+float2int_rd = _rounded(floor, i32, "float2int_rd")
+float2int_ru = _rounded(ceil, i32, "float2int_ru")
+llrint = _rounded(rint, i64, "llrint")
+llround = _rounded(round, i64, "llround")

@@ -159,9 +159,7 @@ def make_tensor_descriptor(
 ) -> blocks.Descriptor:
     """An array of a shape and strides, to be loaded and stored in blocks."""
     pointer = as_pointer(base, "make_tensor_descriptor")
-    origin = [0 for _ in block_shape]
-    made = blocks.block(pointer, shape, strides, origin, block_shape)
-    return blocks.Descriptor(made, padding_option)
+    return blocks.Descriptor(pointer, shape, strides, block_shape, padding_option)
 
 
 @word

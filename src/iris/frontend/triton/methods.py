@@ -11,7 +11,7 @@ from iris.errors import PointerError
 from iris.frontend.tracing import error_here
 from iris.frontend.triton import combining, language, memory
 from iris.frontend.triton.types import pointer_type
-from iris.frontend.values import Pointer, Traced, no_attribute
+from iris.frontend.values import Address, Traced, no_attribute
 
 _WORDS = (
     *("abs", "argmax", "argmin", "broadcast_to", "cast", "cdiv", "ceil", "cos", "cumprod"),
@@ -29,13 +29,13 @@ _OF_POINTERS = (
 )
 
 
-def bound(x: Traced | Pointer, name: str) -> Any:
+def bound(x: Traced | Address, name: str) -> Any:
     """A method, or a property, of a tile or a pointer."""
     names: tuple[str, ...]
     room: ModuleType
-    if isinstance(x, Pointer):
+    if isinstance(x, Address):
         if name == "shape":
-            return () if x.offset is None else x.offset.shape
+            return addresses_of(x)
         if name in ("to", "cast"):
             return partial(_pointer_to, x)
         names, room = _OF_POINTERS, memory
@@ -50,7 +50,13 @@ def bound(x: Traced | Pointer, name: str) -> Any:
     return partial(getattr(room, name), x)
 
 
-def _pointer_to(x: Pointer, dtype: Any, bitcast: bool = False) -> Pointer:
+def addresses_of(x: Address) -> tuple[int, ...]:
+    """The shape of the addresses of a pointer."""
+    (_, pointer), *_ = x.each()
+    return () if pointer.offset is None else pointer.offset.shape
+
+
+def _pointer_to(x: Address, dtype: Any, bitcast: bool = False) -> Address:
     if isinstance(dtype, pointer_type) and dtype.element_ty is x.element:
         return x
     raise error_here(

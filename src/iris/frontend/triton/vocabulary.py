@@ -20,7 +20,7 @@ from iris.frontend.triton import arithmetic, language, methods
 from iris.frontend.triton.float8 import BY_NUMPY_NAME, Float8, float8_of
 from iris.frontend.triton.types import block_type, pointer_type
 from iris.frontend.values import (
-    Pointer,
+    Address,
     Traced,
     as_traced,
     binary,
@@ -66,10 +66,10 @@ class TritonVocabulary(TileVocabulary):
     def to(self, x: Any, dtype: Any, *how: Any, **named: Any) -> Any:
         return language.cast(x, dtype, *how, **named)
 
-    def dtype_of_pointer(self, pointer: Pointer) -> pointer_type:
+    def dtype_of_pointer(self, pointer: Address) -> pointer_type:
         return pointer_type(float8_of(pointer) or pointer.element)
 
-    def attribute(self, x: Traced | Pointer | VariableNumber, name: str) -> Any:
+    def attribute(self, x: Traced | Address | VariableNumber, name: str) -> Any:
         if isinstance(x, VariableNumber):
             return getattr(as_traced(x), name)
         if name == "type":
@@ -89,10 +89,10 @@ class TritonVocabulary(TileVocabulary):
         return BY_NUMPY_NAME
 
 
-def _type_of(x: Traced | Pointer) -> Any:
+def _type_of(x: Traced | Address) -> Any:
     """The type of a value: of a tile, one that has a shape."""
-    if isinstance(x, Pointer):
-        shape = () if x.offset is None else x.offset.shape
+    if isinstance(x, Address):
+        shape = methods.addresses_of(x)
         return block_type(x.dtype, shape) if shape else x.dtype
     return block_type(x.dtype, x.shape) if x.shape else x.dtype
 

@@ -1,6 +1,6 @@
 """`triton.runtime.jit`."""
 
+from iris.compiler.triton_kernel import KernelInterface, constexpr_function, jit
 from iris.compiler.triton_kernel import TritonKernel as JITFunction
-from iris.compiler.triton_kernel import jit
 
-__all__ = ["JITFunction", "jit"]
+__all__ = ["JITFunction", "KernelInterface", "constexpr_function", "jit"]
