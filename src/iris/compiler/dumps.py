@@ -171,7 +171,7 @@ class Dump(Instrument):
 def _folder(root: Path, module: Module, pipeline: Pipeline, text: str) -> Path:
     """Where the dump of a module goes, which has this text with the lines it is from."""
     decides = f"{pipeline}\n{text}"
-    # The hash of hashlib would first load a library of ciphers, for longer than a dump takes.
+    # The hash of hashlib would first load a library of ciphers.
     digest = source_hash(decides.encode()).hex()
     function = _function(module)
     return root / f"{'nothing' if function is None else function.symbol}-{digest}"
