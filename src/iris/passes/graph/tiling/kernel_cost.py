@@ -69,7 +69,7 @@ class Cost:
 
 
 class _Work:
-    """What is done for each element along the same axes."""
+    """Loads and arithmetic of the elements along the same axes."""
 
     def __init__(self) -> None:
         self.loaded = 0  # bytes
