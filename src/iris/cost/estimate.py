@@ -102,6 +102,7 @@ class Counts:
     sums: Counter[str] = field(default_factory=Counter)
     touched: Counter[Value] = field(default_factory=Counter)
     waits: int = 0  # iterations that use what they load from device memory
+    copies: int = 0  # copies to threadgroup memory, for which threads do not wait
     guesses: int = 0  # loops and offsets of which nothing is known
     #: What of all this is done in loops without barriers.
     apart: Counts | None = None
@@ -294,6 +295,13 @@ def arithmetic(walk: _Walk, op: Op) -> None:
         _compute(walk, op, {"int_mul" if _multiplies(op) else "alu": 1})
 
 
+@cost(math.Div)
+def quotient(walk: _Walk, op: math.Div) -> None:
+    """Where other quotients have the divisor, it is exact without more work."""
+    walk.counts.flops += facts[math.Div].flops * walk.threads * count_of(op.result.type)
+    _compute(walk, op, facts[math.Div].work if op.invariant else _work_of(walk, op))
+
+
 def _multiplies(op: Op) -> bool:
     """Whether an op takes a product of integers, and no shift does."""
     factors = [v.op.value for v in op.operands if isinstance(v.op, math.Constant)]
@@ -358,6 +366,7 @@ def copy(walk: _Walk, op: metal.Copy) -> None:
     counted.loaded += moved
     counted, moved = walk.access(op.base, op.offset, None, op.count, unit)
     counted.stored += moved
+    walk.counts.copies += walk.simdgroups
 
 
 @cost(metal.WaitCopies)
@@ -676,14 +685,16 @@ def on_chip(
     # What cores without programs do not ask for the others get, up to what one can take.
     idle = chip.cores / min(chip.cores, max(sizes.programs, 1))
     share = max(core.l2_bytes, min(core.l2_port_bytes, core.l2_bytes * idle))
-    ahead = bool(counts.mmas or sums)  # what products need is loaded an iteration before
+    ahead = bool(counts.copies)  # what products need is loaded an iteration before
+    # Until an iteration has what it loads, and all simdgroups are at a barrier.
+    delay = counts.waits * core.latency_cycles + barriers * core.barrier_cycles
     bounds = {
         "arithmetic": max(slow, matrix) if core.has_matrix_units else slow + matrix,
         "shared": spent["shared"],
         "shuffle": spent["shuffle"],
         "L1": spent["L1"],
         "L2": spent["L2"] * core.l2_bytes / share,
-        "latency": 0 if ahead else counts.waits * core.latency_cycles / programs,
+        "latency": 0 if ahead else delay / programs,
         "waiting": waiting,
     }
     hertz = chip.clock * 1e9
@@ -693,10 +704,11 @@ def on_chip(
     slowest = max(seconds.values())
     if core.latency_cycles and not ahead:
         # The programs of a wave load together and then compute; only the next wave loads meanwhile.
+        # Of many waves, the programs on a core load and compute at independent times.
         loading = max(seconds[name] for name in ("memory", "L1", "L2", "latency"))
-        computing = max(seconds[name] for name in ("arithmetic", "shared", "shuffle"))
-        in_turn = min(loading, computing) / max(1, each // programs)
-        slowest = max(slowest, max(loading, computing) + in_turn)
+        computing = sum(seconds[name] for name in ("arithmetic", "shared", "shuffle"))
+        power = 2 - 1 / max(1, each // programs)
+        slowest = max(slowest, (loading**power + computing**power) ** (1 / power))
     flops = (counts.flops + 2 * 8**3 * counts.mmas) * sizes.programs
     most = 2 * core.rates["alu"] * chip.cores * hertz
     return OnChip(
