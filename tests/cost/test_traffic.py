@@ -83,7 +83,7 @@ def rows_twice(rows: int, together: int, cache: int) -> tuple[int, int]:
     from the first to the last block and then from the last to the first."""
     row = STEPS * BLOCK
     first = np.arange(rows) * row
-    accesses = [Access("x", row, first), Access("x", row, first + row - BLOCK)]
+    accesses = [Access("x", row, first), Access("x", row, first + row - BLOCK, loop=1)]
     traffic = Traffic({"x": rows * row}, {"x": 2 * rows * row}, rows, lambda: accesses)
     kept: OrderedDict[tuple[int, int], None] = OrderedDict()
     missed = 0

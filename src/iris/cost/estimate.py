@@ -138,6 +138,8 @@ class _Walk:
         self.meets = False  # whether a loop around what is looked at has barriers
         self.sample = Sample(function, sizes, others)
         self.times = self.at_once = self.turns = 1
+        self.loop = 0  # the number of the outermost loop around what is looked at, or before it
+        self.is_inside = False  # a loop
         self.loads = False  # whether the iteration that is looked at loads from device memory
         self.fixed: set[Value] = set()  # integers that the Metal compiler knows
         self.active = np.ones(self.sample.threads, np.bool_)
@@ -172,6 +174,14 @@ class _Walk:
         before, self.times = self.times, self.times * times
         yield
         self.times = before
+
+    @contextmanager
+    def inside(self) -> Iterator[None]:
+        """A loop."""
+        before, self.is_inside = self.is_inside, True
+        self.loop += not before
+        yield
+        self.is_inside = before
 
     @contextmanager
     def only(self, active: Array) -> Iterator[None]:
@@ -217,7 +227,7 @@ class _Walk:
                 self.counts.touched[base] += lines
         if not is_shared:
             others = self.sample.of_others(offset)
-            self.accesses.append(Access(base, moved_bytes, others))
+            self.accesses.append(Access(base, moved_bytes, others, self.loop))
         return counted, moved_bytes
 
     def _addresses(self, offset: Value, size: int) -> list[Array] | None:
@@ -466,11 +476,13 @@ def for_(walk: _Walk, op: control.For) -> None:
     _bind(walk, carried, op.initial)
     if any(x is None for x in bounds) or (longest := _longest(bounds)) is None:
         walk.counts.guesses += 1
-        walk.in_turn(op.body)
+        with walk.inside():
+            walk.in_turn(op.body)
         return
-    for number, times in _rounds(op.body, len(longest)):
-        walk.sample.set(index, np.array([longest[number]]))
-        walk.in_turn(op.body, times)
+    with walk.inside():
+        for number, times in _rounds(op.body, len(longest)):
+            walk.sample.set(index, np.array([longest[number]]))
+            walk.in_turn(op.body, times)
 
 
 def _rounds(body: Region, count: int) -> list[tuple[int, int]]:
@@ -685,7 +697,9 @@ def on_chip(
     # What cores without programs do not ask for the others get, up to what one can take.
     idle = chip.cores / min(chip.cores, max(sizes.programs, 1))
     share = max(core.l2_bytes, min(core.l2_port_bytes, core.l2_bytes * idle))
-    ahead = bool(counts.copies)  # what products need is loaded an iteration before
+    # What products take from threadgroup memory is loaded an iteration before.
+    is_staged = bool(counts.mmas or sums) and counts.shared.loaded >= counts.device.loaded
+    ahead = bool(counts.copies) or is_staged
     # Until an iteration has what it loads, and all simdgroups are at a barrier.
     delay = counts.waits * core.latency_cycles + barriers * core.barrier_cycles
     bounds = {

@@ -36,6 +36,7 @@ class Access:
     array: Hashable
     bytes: int
     first: Array | None  # None: nothing is known, so each program is taken to have its own
+    loop: int = 0  # the number of the outermost loop around it
 
 
 class Traffic:
@@ -104,11 +105,15 @@ class Traffic:
         return frozenset(self._arrays) - shared
 
     def _loaded_again(self, name: Hashable) -> int:
-        """The bytes that programs load another time, of what each has for itself."""
+        """The bytes that programs load in a later loop again, of what each has for itself."""
         if name not in self._divided:
             return 0
-        moved = sum([a.bytes for a in self._accesses if a.array == name]) * self._programs
-        return max(0, moved - self._arrays[name])
+        moved: Counter[int] = Counter()
+        for access in self._accesses:
+            if access.array == name:
+                moved[access.loop] += access.bytes * self._programs
+        size = self._arrays[name]
+        return max(0, sum([min(n, size) for n in moved.values()]) - size)
 
 
 def _repeats(addresses: Array) -> bool:
