@@ -319,8 +319,8 @@ class Mul(Wrapping, Binary):
 
 
 class Div(Binary):
-    """`lhs / rhs`, of floats.  With `invariant`, several quotients have the divisor, so what is
-    computed of that alone can be computed once."""
+    """`lhs / rhs`, of floats.  With `invariant`, several quotients have the divisor, so its
+    reciprocal can be computed once."""
 
     name = "div"
     invariant: bool = attribute(Boolean(), False)
