@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import random
 import re
 import sys
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -25,6 +28,8 @@ from iris.testing.texts import shaped, together
 from iris.tools.replay import Program
 from support import counts
 
+Floats = npt.NDArray[np.float32]
+GOLDEN_OF_PASSES = Path(__file__).parents[1] / "passes" / "metal"
 KERNELS = sorted((Path(__file__).parent / "golden").glob("*.iris"))
 MSL_WORDS = ("threadgroup", "device ", "thread ", "simdgroup_", "metal", "[[", "uchar", "float4")
 LOWER = with_simdgroups(METAL_PIPELINE, 4)
@@ -106,6 +111,57 @@ def test_only_what_is_read_is_said_to_be_alone() -> None:
     )
     assert "const i32* __restrict__ x" in source.text
     assert "i32* y" in source.text
+
+
+def test_quotients_by_one_divisor_share_its_reciprocal() -> None:
+    source = source_of((GOLDEN_OF_PASSES / "mark-divisors.iris").read_text().split("# becomes")[0])
+    assert "quotient(" in source.text[source.text.index("__global__") :]
+
+
+def quotients(x: Floats, y: Floats) -> Floats:
+    """What `quotient` of the prologue computes, where 64 bits are fast."""
+    assert "return float(double(x) * (1.0 / double(y)));" in CUDA.prologue
+    return (x.astype(np.float64) * (1.0 / y.astype(np.float64))).astype(np.float32)
+
+
+def near_the_middle(count: int) -> tuple[Floats, Floats]:
+    """Numbers whose quotients are as near to the middle of two floats as there are any."""
+    draw, found = random.Random(0), []
+    while len(found) < count:
+        divisor = draw.randrange(1 << 23, 1 << 24) | 1
+        # Of an odd number of 25 bits, which is such a middle, times the divisor, `bits` bits are
+        # all but those of the dividend: they are 1 too many, or too few.
+        for bits, by in ((24, 1), (24, -1), (25, 1), (25, -1)):
+            middle = by * pow(divisor, -1, 1 << bits) % (1 << bits) | 1 << 24
+            dividend, rest = divmod(middle * divisor - by, 1 << bits)
+            if rest == 0 and dividend < 1 << 24:
+                found.append((dividend, divisor))
+    x, y = np.array(found, np.float32).T
+    return x, y
+
+
+def test_the_product_with_a_reciprocal_is_the_quotient() -> None:
+    rng = np.random.default_rng(0)
+    bits = rng.integers(0, 1 << 32, (2, 1_000_000), np.uint32)
+    special = np.array(
+        [0.0, -0.0, np.inf, -np.inf, np.nan, 1, 3, 3.4e38, 1e-45, -1e-39], np.float32
+    )
+    of_bits = bits.view(np.float32)
+    pairs = [
+        (of_bits[0], of_bits[1]),
+        near_the_middle(20_000),
+        (np.repeat(special, special.size), np.tile(special, special.size)),
+    ]
+    with np.errstate(all="ignore"):
+        for x, y in pairs:
+            exact, found = x / y, quotients(x, y)
+            is_normal = ~(np.abs(exact) < np.finfo(np.float32).tiny)
+            same = (found.view(np.uint32) == exact.view(np.uint32)) | np.isnan(exact) & np.isnan(
+                found
+            )
+            assert same[is_normal].all()
+            # Of two subnormal numbers that are equally near it may be the other one.
+            assert np.abs(found - exact)[~is_normal].max(initial=0) <= 2.0**-149
 
 
 NEGATIVES = """

@@ -78,6 +78,33 @@ def test_unknown_addresses_are_shared_by_none() -> None:
     assert Traffic({}, {"A": 1280}, 10, lambda: accesses).moved(0, 2) == 1280
 
 
+def rows_twice(rows: int, together: int, cache: int) -> tuple[int, int]:
+    """What misses, by the estimate and a simulated cache, if each program loads a row of its own
+    from the first to the last block and then from the last to the first."""
+    row = STEPS * BLOCK
+    first = np.arange(rows) * row
+    accesses = [Access("x", row, first), Access("x", row, first + row - BLOCK, loop=1)]
+    traffic = Traffic({"x": rows * row}, {"x": 2 * rows * row}, rows, lambda: accesses)
+    kept: OrderedDict[tuple[int, int], None] = OrderedDict()
+    missed = 0
+    for start in range(0, rows, together):
+        for step in (*range(STEPS), *reversed(range(STEPS))):
+            for block in ((program, step) for program in range(start, min(start + together, rows))):
+                missed += block not in kept
+                kept[block] = None
+                kept.move_to_end(block)
+                if len(kept) * BLOCK > cache:
+                    kept.popitem(last=False)
+    return traffic.moved(cache, together), missed * BLOCK
+
+
+@pytest.mark.parametrize("together", [4, 8, 16, 32, 64])
+@pytest.mark.parametrize("steps", [64, 128, 256])
+def test_rows_that_are_read_twice_miss_as_in_a_simulated_cache(together: int, steps: int) -> None:
+    found, expected = rows_twice(128, together, steps * BLOCK)
+    assert found == pytest.approx(expected, rel=0.1)
+
+
 @iris.autotune(configs=[iris.Config(), iris.Config(swizzle=2), iris.Config(swizzle=4)])
 @iris.kernel
 def pairs(A, B, Out, N, BLOCK: iris.constexpr):

@@ -83,6 +83,8 @@ def _mul(ctx: Writer, op: math.Mul) -> Expression:
 
 @emit(math.Div)
 def _div(ctx: Writer, op: math.Div) -> Expression:
+    if op.invariant and ctx.language.quotient:
+        return call(ctx.language.quotient, *ctx.together(op.lhs, op.rhs), type_=f32)
     return _floats(ctx, op, "/")
 
 

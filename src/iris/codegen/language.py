@@ -92,6 +92,7 @@ class Language:
     intrinsics: Mapping[type[Op], Intrinsic]
     narrowing: Mapping[DType, str]  # of integers, where that is not left to the type
     fmod: str
+    quotient: str  # of f32, where several have the divisor; or nothing
     absolute: str
     distance: str  # of two integers, unsigned
     greater: str  # of integers

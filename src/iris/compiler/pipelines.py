@@ -17,7 +17,7 @@ TILE_PIPELINE = Pipeline.parse(
     "follow-masks,fold,canonicalize,recover-blocks,cse,licm,dce,skip-neutral,check-target"
 )
 # What Metal IR still needs before it has a text.
-TEXT_PIPELINE = Pipeline.parse("choose-register-shapes,reuse-registers,mark-nowrap")
+TEXT_PIPELINE = Pipeline.parse("choose-register-shapes,reuse-registers,mark-divisors,mark-nowrap")
 # Each pass is there because kernels come out worse without it.
 METAL_PIPELINE = Pipeline.parse(
     f"{TILE_PIPELINE},expand-math,relax-nans,fast-math,split-interior,licm,"

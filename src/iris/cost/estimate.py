@@ -102,6 +102,7 @@ class Counts:
     sums: Counter[str] = field(default_factory=Counter)
     touched: Counter[Value] = field(default_factory=Counter)
     waits: int = 0  # iterations that use what they load from device memory
+    copies: int = 0  # copies to threadgroup memory, for which threads do not wait
     guesses: int = 0  # loops and offsets of which nothing is known
     #: What of all this is done in loops without barriers.
     apart: Counts | None = None
@@ -137,6 +138,8 @@ class _Walk:
         self.meets = False  # whether a loop around what is looked at has barriers
         self.sample = Sample(function, sizes, others)
         self.times = self.at_once = self.turns = 1
+        self.loop = 0  # the number of the outermost loop around what is looked at, or before it
+        self.is_inside = False  # a loop
         self.loads = False  # whether the iteration that is looked at loads from device memory
         self.fixed: set[Value] = set()  # integers that the Metal compiler knows
         self.active = np.ones(self.sample.threads, np.bool_)
@@ -171,6 +174,14 @@ class _Walk:
         before, self.times = self.times, self.times * times
         yield
         self.times = before
+
+    @contextmanager
+    def inside(self) -> Iterator[None]:
+        """A loop."""
+        before, self.is_inside = self.is_inside, True
+        self.loop += not before
+        yield
+        self.is_inside = before
 
     @contextmanager
     def only(self, active: Array) -> Iterator[None]:
@@ -216,7 +227,7 @@ class _Walk:
                 self.counts.touched[base] += lines
         if not is_shared:
             others = self.sample.of_others(offset)
-            self.accesses.append(Access(base, moved_bytes, others))
+            self.accesses.append(Access(base, moved_bytes, others, self.loop))
         return counted, moved_bytes
 
     def _addresses(self, offset: Value, size: int) -> list[Array] | None:
@@ -294,6 +305,13 @@ def arithmetic(walk: _Walk, op: Op) -> None:
         _compute(walk, op, {"int_mul" if _multiplies(op) else "alu": 1})
 
 
+@cost(math.Div)
+def quotient(walk: _Walk, op: math.Div) -> None:
+    """Where other quotients have the divisor, it is exact without more work."""
+    walk.counts.flops += facts[math.Div].flops * walk.threads * count_of(op.result.type)
+    _compute(walk, op, facts[math.Div].work if op.invariant else _work_of(walk, op))
+
+
 def _multiplies(op: Op) -> bool:
     """Whether an op takes a product of integers, and no shift does."""
     factors = [v.op.value for v in op.operands if isinstance(v.op, math.Constant)]
@@ -358,6 +376,7 @@ def copy(walk: _Walk, op: metal.Copy) -> None:
     counted.loaded += moved
     counted, moved = walk.access(op.base, op.offset, None, op.count, unit)
     counted.stored += moved
+    walk.counts.copies += walk.simdgroups
 
 
 @cost(metal.WaitCopies)
@@ -457,11 +476,13 @@ def for_(walk: _Walk, op: control.For) -> None:
     _bind(walk, carried, op.initial)
     if any(x is None for x in bounds) or (longest := _longest(bounds)) is None:
         walk.counts.guesses += 1
-        walk.in_turn(op.body)
+        with walk.inside():
+            walk.in_turn(op.body)
         return
-    for number, times in _rounds(op.body, len(longest)):
-        walk.sample.set(index, np.array([longest[number]]))
-        walk.in_turn(op.body, times)
+    with walk.inside():
+        for number, times in _rounds(op.body, len(longest)):
+            walk.sample.set(index, np.array([longest[number]]))
+            walk.in_turn(op.body, times)
 
 
 def _rounds(body: Region, count: int) -> list[tuple[int, int]]:
@@ -676,14 +697,18 @@ def on_chip(
     # What cores without programs do not ask for the others get, up to what one can take.
     idle = chip.cores / min(chip.cores, max(sizes.programs, 1))
     share = max(core.l2_bytes, min(core.l2_port_bytes, core.l2_bytes * idle))
-    ahead = bool(counts.mmas or sums)  # what products need is loaded an iteration before
+    # What products take from threadgroup memory is loaded an iteration before.
+    is_staged = bool(counts.mmas or sums) and counts.shared.loaded >= counts.device.loaded
+    ahead = bool(counts.copies) or is_staged
+    # Until an iteration has what it loads, and all simdgroups are at a barrier.
+    delay = counts.waits * core.latency_cycles + barriers * core.barrier_cycles
     bounds = {
         "arithmetic": max(slow, matrix) if core.has_matrix_units else slow + matrix,
         "shared": spent["shared"],
         "shuffle": spent["shuffle"],
         "L1": spent["L1"],
         "L2": spent["L2"] * core.l2_bytes / share,
-        "latency": 0 if ahead else counts.waits * core.latency_cycles / programs,
+        "latency": 0 if ahead else delay / programs,
         "waiting": waiting,
     }
     hertz = chip.clock * 1e9
@@ -693,10 +718,11 @@ def on_chip(
     slowest = max(seconds.values())
     if core.latency_cycles and not ahead:
         # The programs of a wave load together and then compute; only the next wave loads meanwhile.
+        # Of many waves, the programs on a core load and compute at independent times.
         loading = max(seconds[name] for name in ("memory", "L1", "L2", "latency"))
-        computing = max(seconds[name] for name in ("arithmetic", "shared", "shuffle"))
-        in_turn = min(loading, computing) / max(1, each // programs)
-        slowest = max(slowest, max(loading, computing) + in_turn)
+        computing = sum(seconds[name] for name in ("arithmetic", "shared", "shuffle"))
+        power = 2 - 1 / max(1, each // programs)
+        slowest = max(slowest, (loading**power + computing**power) ** (1 / power))
     flops = (counts.flops + 2 * 8**3 * counts.mmas) * sizes.programs
     most = 2 * core.rates["alu"] * chip.cores * hertz
     return OnChip(

@@ -4,6 +4,7 @@ If all arrays of a launch fit the cache, each byte comes from memory once.  Else
 they load only while the cache keeps it.  Programs are taken in the order in which a GPU starts
 them, in windows: what one window needs is loaded once, and nothing of it is left for the next.
 A window has as many programs as run at a time, or more if the cache has room for what these need.
+What a program loads again, the cache still has as far as it holds what a window needs.
 
     C = A @ B by 4096 programs of 64x64 elements, in rows of 64: 32 of them need
     one block of rows of A and 32 blocks of columns of B
@@ -35,6 +36,7 @@ class Access:
     array: Hashable
     bytes: int
     first: Array | None  # None: nothing is known, so each program is taken to have its own
+    loop: int = 0  # the number of the outermost loop around it
 
 
 class Traffic:
@@ -72,6 +74,7 @@ class Traffic:
         most = min(self._programs, MOST_FOLLOWED)
         window = min(together, most)
         needed = self._needed(window)
+        missing = 1 - min(1, cache_bytes / max(1, sum(needed.values())))
         while 2 * window <= most:
             more = self._needed(2 * window)
             if sum(more.values()) > cache_bytes:
@@ -80,6 +83,7 @@ class Traffic:
         total = 0
         for name, touched in self._touched.items():
             loaded = needed[name] * self._programs // window
+            loaded += round(missing * self._loaded_again(name))
             total += min(touched, max(loaded, self._arrays.get(name, 0)))
         return total
 
@@ -90,5 +94,27 @@ class Traffic:
             places = window if access.first is None else len(np.unique(access.first[:window]))
             needed[access.array] += access.bytes * places
         for name, size in self._arrays.items():
-            needed[name] = min(needed[name], size)
+            part = -(-size // self._programs) * window if name in self._divided else size
+            needed[name] = min(needed[name], part)
         return needed
+
+    @cached_property
+    def _divided(self) -> frozenset[Hashable]:
+        """The arrays of which each program has a part of its own."""
+        shared = {a.array for a in self._accesses if a.first is None or _repeats(a.first)}
+        return frozenset(self._arrays) - shared
+
+    def _loaded_again(self, name: Hashable) -> int:
+        """The bytes that programs load in a later loop again, of what each has for itself."""
+        if name not in self._divided:
+            return 0
+        moved: Counter[int] = Counter()
+        for access in self._accesses:
+            if access.array == name:
+                moved[access.loop] += access.bytes * self._programs
+        size = self._arrays[name]
+        return max(0, sum([min(n, size) for n in moved.values()]) - size)
+
+
+def _repeats(addresses: Array) -> bool:
+    return len(np.unique(addresses)) < len(addresses)

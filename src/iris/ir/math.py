@@ -319,9 +319,11 @@ class Mul(Wrapping, Binary):
 
 
 class Div(Binary):
-    """`lhs / rhs`, of floats."""
+    """`lhs / rhs`, of floats.  With `invariant`, several quotients have the divisor, so its
+    reciprocal can be computed once."""
 
     name = "div"
+    invariant: bool = attribute(Boolean(), False)
     lhs: Value = operand(FLOATS)
     rhs: Value = operand(FLOATS)
 

@@ -273,3 +273,26 @@ def test_any_lane_may_have_fewer_elements(shape: tuple[int, ...], tile_bytes: in
     scheduled = str(run(parse(bare), f"schedule{{max-tile-bytes={tile_bytes}}}"))
     found = compilation.edited(scheduled).run(x, device="interp")
     np.testing.assert_allclose(found, batch_norm(x.astype(np.float64)), rtol=2e-5, atol=2e-5)
+
+
+def test_the_axis_with_an_end_is_outside_so_all_lanes_count_alike() -> None:
+    """Then one number is divided by in an iteration, not one for each lane."""
+    x = numbers(6, 4, 50, 50)
+    compilation = iris.jit(of_channels).lower(x)
+    bare = re.sub(r" schedule=\[.*?\]", "", compilation.fused)
+    made = compilation.edited(str(run(parse(bare), "schedule{max-tile-bytes=2048}")))
+    (kernel,) = made.kernels
+    assert len(re.findall(r"= for ", kernel.tile)) == 2
+    assert {*re.findall(r": (\S+) = div ", kernel.tile)} == {"f32"}
+    for device in DEVICES:
+        found = made.run(x, device=device)
+        np.testing.assert_allclose(found, of_channels(x.astype(np.float64)), rtol=1e-5)
+
+
+def test_lanes_of_several_axes_are_reduced_at_once() -> None:
+    """Threads exchange one number of each simdgroup, not those of an axis."""
+    x = numbers(6, 4, 50, 50)
+    (kernel,) = iris.jit(of_channels).lower(x).kernels
+    reductions = re.findall(r"tile\.reduce sum (\d)", kernel.tile)
+    assert reductions == ["0"] * len(reductions)
+    assert kernel.estimate.threadgroup_bytes <= 4 * kernel.estimate.simdgroups * len(reductions)

@@ -207,6 +207,18 @@ FLOATS(coarsely_exp, power_of_e) FLOATS(coarsely_exp2, power_of_2)
 INLINE float exactly_pow(float x, float y) { return powf(x, y); }
 LANES2(exactly_pow)
 
+// Where several quotients have the divisor.  In 64 bits the product with a reciprocal is off by
+// 2^-51 of itself at most.  No quotient of floats is nearer than 2^-49 to the middle of two floats,
+// so it is rounded as the quotient is.  Only a quotient that is subnormal can be that middle: then
+// it may become the other one.
+// [CUDA C++ Programming Guide: which GPUs have fast arithmetic of 64 bits]
+#if __CUDA_ARCH__ == 800 || __CUDA_ARCH__ == 900 || __CUDA_ARCH__ == 1000
+INLINE float quotient(float x, float y) { return float(double(x) * (1.0 / double(y))); }
+#else
+INLINE float quotient(float x, float y) { return x / y; }
+#endif
+LANES2(quotient)
+
 INLINE float to_floor(float x) { return floorf(x); }
 INLINE half to_floor(half x) { return hfloor(x); }
 INLINE float to_ceil(float x) { return ceilf(x); }
@@ -540,7 +552,7 @@ filled lane_of thread_of exchange_with_lane from_lane_of bits_of transposed copy
 load_rows place_in_a multiply multiply_all element_of exactly_exp exactly_exp2 exactly_sqrt
 exactly_rsqrt exactly_sin exactly_cos exactly_log exactly_log2 exactly_tanh exactly_pow nearly_exp
 nearly_exp2 nearly_sqrt nearly_rsqrt nearly_sin nearly_cos coarsely_exp coarsely_exp2 power_of_e
-power_of_2 memcpy fmaf
+power_of_2 quotient memcpy fmaf
 fmodf abs floor fma isinf copysign error_function
 fma_bfloat floor_divide floor_modulo maxnum minnum maximum minimum maximum_nsz minimum_nsz
 add_record Params p programs program_among shared_bytes
@@ -628,6 +640,7 @@ CUDA = Language(
     },
     narrowing={i16: "to_i16"},
     fmod="fmodf",
+    quotient="quotient",
     absolute="magnitude",
     distance="difference",
     greater="greater",

@@ -14,6 +14,7 @@ from iris.compiler.graph_kernels import kernels_of
 from iris.cost.resources import needs_of
 from iris.ir.core import Level
 from iris.ir.text.parser import parse
+from iris.passes import run
 from iris.passes.graph.tiling.predict import has_dots, predicted
 from iris.passes.graph.tiling.refine_schedule import neighbours, refined
 from iris.passes.graph.tiling.tile_limits import MAX_TILE_BYTES
@@ -186,3 +187,25 @@ def test_threads_have_room_for_operands_on_their_way_to_threadgroup_memory(
     lowered = with_schedule(kernel, blocks).kernel.lowered(Level.METAL, target)
     fits = needs_of(lowered, target).registers <= target.thread_registers
     assert predicted(blocks, simdgroups, target).fits is fits
+
+
+CENTRED = """
+func graph @f returns=[tensor<@imagesx256x784xf32>](%x: tensor<@imagesx256x784xf32>) {
+  %y: tensor<@imagesx256x784xf32> = graph.kernel @centred {
+    %sum: tensor<256xf32> = graph.reduce sum [0, 2] %x
+    %one: tensor<1x256x1xf32> = graph.reshape %sum
+    %all: tensor<@imagesx256x784xf32> = graph.broadcast %one
+    %d: tensor<@imagesx256x784xf32> = sub %x, %all
+    yield %d
+  }
+  return %y
+}
+"""
+
+
+@pytest.mark.parametrize(("images", "simdgroups"), [(48, 16), (64, 32)])
+def test_programs_are_few_where_the_cache_keeps_no_more(images: int, simdgroups: int) -> None:
+    """256 programs load 38 MB twice, or 51; the cache has 50 MB."""
+    text = CENTRED.replace("@images", str(images))
+    made = str(run(parse(text), "schedule{target=nvidia-h100}"))
+    assert f"simdgroups: {simdgroups}]" in made

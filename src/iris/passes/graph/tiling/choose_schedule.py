@@ -228,9 +228,11 @@ class _Choice:
         free = [axis for axis in reversed(self.output_axes) if axis not in self.kept]
         across = [axis for axis in others if axis in free] if not reduced else []
         if fastest is not None and fastest in free:
+            along = self.elements.dependencies
+            is_reduced = any(fastest in along[ref] for ref in self.aggregates)
             most = (
                 max(LINE_ELEMENTS, 2 * LINE_ELEMENTS >> self.halvings)
-                if reduced or self.kept
+                if is_reduced or self.kept
                 else self.transposed_block
                 if across
                 else self.elementwise_tile

@@ -73,6 +73,7 @@ def _emit_members(
             continue
         if ctx.is_ready(other_ref):
             members.append(member_of(ctx, other_expr, other_ref))
+    loops.sort(key=lambda axis: not any(axis in member.outermost for member in members))
     initials = [member.initial() for member in members]
 
     def carried_by_member(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from itertools import groupby
 from math import prod
 from typing import Generic, TypeVar
 
@@ -21,7 +22,7 @@ from iris.passes.graph.tiling.element_exprs import (
     Substitution,
 )
 from iris.passes.graph.tiling.element_ref import ElementRef, Within
-from iris.passes.graph.tiling.index_expr import IndexExpr
+from iris.passes.graph.tiling.index_expr import Axis, IndexExpr
 from iris.passes.graph.tiling.tile_emitter import Emitter, Frame, PlacedTile
 
 Expr = TypeVar("Expr", bound=Aggregate)
@@ -29,6 +30,9 @@ Expr = TypeVar("Expr", bound=Aggregate)
 
 class LoopMember(ABC, Generic[Expr]):
     """One of the aggregates that share a loop over the same axes."""
+
+    #: The loops that are to be outside the others.
+    outermost: Collection[Axis] = ()
 
     def __init__(self, ctx: Emitter, expr: Expr, ref: ElementRef):
         self.ctx = ctx
@@ -76,13 +80,24 @@ class ValueReduction(LoopMember[ReduceExpr]):
         return self.finish([value])
 
     def reduce_lanes(self, value: Value) -> PlacedTile:
-        """Reduce the lanes."""
-        frame = list(self.frame)
-        for axis in reversed(self.frame):
-            if axis in self.expr.over:
-                value = self.ctx.b(tile.Reduce(self.expr.kind, frame.index(axis), value))
-                frame.remove(axis)
-        return self.ctx.name_tile(value, self.ref, tuple(frame))
+        """Reduce the lanes; axes that are side by side as one, so that threads exchange once."""
+        ctx, over = self.ctx, self.expr.over
+        groups = [
+            (is_reduced, [*axes]) for is_reduced, axes in groupby(self.frame, over.__contains__)
+        ]
+        sizes = dict(zip(self.frame, self.shape, strict=True))
+        shape: list[int] = []
+        reduced = []
+        for is_reduced, axes in groups:
+            if is_reduced:
+                reduced.append(len(shape))
+            own = [sizes[axis] for axis in axes]
+            shape += [prod(own)] if is_reduced else own
+        if len(shape) < len(self.frame):
+            value = ctx.b(tile.Reshape(value, Tile(tuple(shape), element_type(value.type).element)))
+        for position in reversed(reduced):
+            value = ctx.b(tile.Reduce(self.expr.kind, position, value))
+        return ctx.name_tile(value, self.ref, tuple([a for a in self.frame if a not in over]))
 
     def initial(self) -> Sequence[Value]:
         kind, element = self.expr.kind, accumulator(self.expr.kind, self.element)
@@ -164,9 +179,11 @@ class DeviationLoop(ValueReduction):
         self.first = expr.first
         self.looped = [axis for axis in expr.over if axis not in ctx.plan.lanes]
         self.ends = [end for axis, end in ctx.plan.ends.items() if axis in expr.over]
-        # With one loop, it is the last iteration that some lanes have no element in, and then it
-        # does not matter how many they had.
-        self.is_uneven = len(self.looped) > 1 and bool(self.ends)
+        ending = ctx.elements.axes_in([end.index for end in self.ends])
+        self.outermost = [axis for axis in self.looped if axis in ending]
+        # With one such loop, outside the others, it is its last iteration that some lanes have no
+        # element in, and then it does not matter how many they had.
+        self.is_uneven = len(self.outermost) > 1
 
     def initial(self) -> Sequence[Value]:
         ctx = self.ctx

@@ -178,6 +178,7 @@ def predicted(schedule: KernelSchedule, simdgroups: int, target: Target) -> Pred
     threads = simdgroups * SIMDGROUP_WIDTH
     counts = Counts(work=Counter(program.counts.work), device=program.counts.device)
     counts.barriers["threadgroup"] = max([dot.iterations for dot in program.dots])
+    counts.copies = counts.barriers["threadgroup"] if target.copies else 0
     operands, accumulators = 0, program.accumulators
     for dot in program.dots:
         among = dot.among(simdgroups)

@@ -8,14 +8,17 @@ columns or terms in a block cost less, with the number of simdgroups that suits 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from operator import itemgetter
 
+from iris.ir.core import Value
 from iris.ir.metal import FRAGMENT_SIZE, SIMDGROUP_WIDTH, VECTOR_BYTES
-from iris.passes.graph.tiling.element_exprs import Contraction
+from iris.passes.graph.tiling.element_exprs import Contraction, LoadExpr
 from iris.passes.graph.tiling.element_ref import CannotFuse
 from iris.passes.graph.tiling.index_expr import Axis
-from iris.passes.graph.tiling.kernel_schedule import KernelSchedule
+from iris.passes.graph.tiling.kernel_cost import loops_of, tensor_bytes
+from iris.passes.graph.tiling.kernel_schedule import KernelSchedule, axes_size
 from iris.passes.graph.tiling.predict import Prediction, has_dots, predicted
 from iris.passes.graph.tiling.tile_limits import MAX_TILE_BYTES
 from iris.passes.tile.layouts.choose_simdgroups import simdgroups_for
@@ -96,19 +99,33 @@ def _is_within(lanes: Mapping[Axis, int], least: int, most: int) -> bool:
     )
 
 
+def _kept_programs(schedule: KernelSchedule, target: Target) -> int:
+    """How many programs of a core may run at a time for the cache to keep what they load again."""
+    elements, loops = schedule.elements, loops_of(schedule)
+    loaded: Counter[Value] = Counter()
+    for ref, expr in elements.exprs.items():
+        if isinstance(expr, LoadExpr):
+            size = axes_size(elements.dependencies[ref]) * ref.element.bytes
+            loaded[expr.value] += loops.get(ref, 1) * size
+    again = sum([max(0, n - tensor_bytes(value)) for value, n in loaded.items()])
+    kept = target.cache_bytes * schedule.programs // (target.cores * max(1, again))
+    return max(1, kept)
+
+
 def usual_simdgroups(schedule: KernelSchedule, target: Target) -> int:
     """As many simdgroups as the largest tile of a program keeps busy, as long as none of them
     computes a part of a product that another one has.
 
     Where a core has few programs, nothing else runs while one waits for the next block of a loop.
-    Such a program has more simdgroups, as long as each thread has a vector.
+    Such a program has more simdgroups, as long as each thread has a vector.  So has one that loads
+    again what the cache keeps of few programs alone.
     """
     elements, along = schedule.elements, schedule.elements.dependencies
     # Indices have four bytes.
     tiles = [schedule.lanes_along(axes) * max(4, r.element.bytes) for r, axes in along.items()]
     largest = max(tiles, default=0)
     count = simdgroups_for(largest, target)
-    of_core = max(1, -(-schedule.programs // target.cores))
+    of_core = min(max(1, -(-schedule.programs // target.cores)), _kept_programs(schedule, target))
     if any(schedule.is_looped(axis) for axis in elements.axes):
         most = min(SIMDGROUPS_OF_CORE // of_core, largest // (SIMDGROUP_WIDTH * VECTOR_BYTES))
         while 2 * count <= most:
