@@ -36,7 +36,7 @@ NAMES = sorted([*MSL.keywords, *MSL.functions, *OTHERS])
 
 def macros() -> Iterator[str]:
     """What softmetal's metal_stdlib defines, of which all but its own Metal's does, too."""
-    for path in HEADERS.glob("metal*"):
+    for path in (*HEADERS.glob("metal*"), HEADERS / "softmetal_numbers"):
         yield from re.findall(r"^#define (\w+)", path.read_text(encoding="utf-8"), re.MULTILINE)
 
 

@@ -119,3 +119,28 @@ def test_random_thread_programs() -> None:
     for start in range(0, len(drawn), TOGETHER):
         order(start // TOGETHER % 5)
         runs_alike(drawn[start : start + TOGETHER], "softmetal")
+
+
+def test_equal_texts_may_take_arguments_in_another_order() -> None:
+    """Numbers are in one struct, wherever they are among the arrays."""
+    in_order = [("%x: ptr<f32>", "f32[8] seed=1"), ("%y: ptr<f32>", "f32[8]"), ("%n: bool", "true")]
+    several = []
+    for places in ([0, 1, 2], [0, 2, 1]):
+        parameters = ", ".join(in_order[i][0] for i in places)
+        lines = [f"# argument {in_order[i][0][:2]}: {in_order[i][1]}" for i in places]
+        several.append(Program.parse("\n".join([*lines, COPIED.replace("PARAMETERS", parameters)])))
+    passes = with_simdgroups(METAL_PIPELINE, 1)
+    functions = [p.with_module(run_passes(p.module, passes)).function for p in several]
+    assert len({emit(function).text for function in functions}) == 1
+    runs_alike(several, "softmetal", simdgroups=1, seconds=1)
+
+
+COPIED = """# grid: 1, 1, 1
+
+func tile @copied(PARAMETERS) {
+  %0: tile<8xi32> = tile.arange 0
+  %1: tile<8xf32> = tile.load %x, %0
+  tile.store %y, %0, %1
+  return
+}
+"""

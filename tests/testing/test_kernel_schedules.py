@@ -9,11 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iris.errors import ParseError, PipelineError, VerifyError
-from iris.ir import parse, verify
+from iris.compiler.graph_program import GraphProgram
+from iris.errors import OutOfResources, ParseError, PipelineError, VerifyError
+from iris.ir import Level, parse, verify
 from iris.passes import run
 from iris.passes.graph.tiling.kernel_schedule import KernelSchedule
 from iris.passes.graph.tiling.plan import Plan
+from iris.targets import DEFAULT
 from iris.testing import fuses, programs
 from iris.testing.choices import Choices
 from iris.testing.kernel_schedules import scheduled
@@ -44,6 +46,17 @@ def test_a_program_without_an_end_of_its_blocks_is_found(monkeypatch: pytest.Mon
     monkeypatch.setattr(KernelSchedule, "plan", without_ends)
     with pytest.raises(Failure, match="the kernels"):
         fuses(program, seconds=1)
+
+
+@pytest.mark.softmetal
+def test_a_schedule_that_a_device_has_no_room_for_is_no_failure() -> None:
+    head = "# argument %x: f32[64, 1000] seed=1\n"
+    schedule = "i0: programs 64 of 64, i1: loop 1024 of 1000, simdgroups: 1"
+    program = Program.parse(head + KERNEL.replace("SCHEDULE", schedule))
+    (kernel,) = GraphProgram.of(program.module, DEFAULT).kernels
+    with pytest.raises(OutOfResources):
+        kernel.lowered(Level.METAL, DEFAULT)
+    fuses(program, "softmetal", seconds=1)
 
 
 @given(programs.graph(), DATA)

@@ -202,9 +202,10 @@ def _class_around(path: str) -> str | None:
     rest = path.split(".")[:-1]
     while rest:
         name = rest.pop()
-        if name != "<locals>":
+        if name == "<locals>":
+            rest.pop()
+        elif name.isidentifier():  # and no comprehension
             return name
-        rest.pop()
     return None
 
 

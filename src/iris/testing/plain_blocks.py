@@ -85,10 +85,11 @@ class TritonWords(Words):
 
     @staticmethod
     def sum(x: Any, axis: Any = None, keepdims: bool = False, dtype: Any = None) -> Plain:
-        value = as_plain(x)
-        if dtype is None and value.dtype is Words.bool_:
-            value = value.to(Words.u32)
-        return Words.sum(value, axis, keepdims, dtype)
+        return Words.sum(_bools_as_u32(x), axis, keepdims, dtype)
+
+    @staticmethod
+    def cumsum(x: Any, axis: int = 0, dtype: Any = None) -> Plain:
+        return Words.cumsum(_bools_as_u32(x), axis, dtype)
 
     @staticmethod
     def max(x: Any, axis: Any = None, keepdims: bool = False) -> Plain:
@@ -124,6 +125,12 @@ class TritonWords(Words):
             pointer.write(value, boundary_check)
         else:
             Words.store(pointer, value, mask)
+
+
+def _bools_as_u32(x: Any) -> Plain:
+    """In which Triton adds bools."""
+    value = as_plain(x)
+    return value.to(Words.u32) if value.dtype is Words.bool_ else value
 
 
 def _of_32_bits(x: Any) -> Plain:

@@ -76,14 +76,14 @@ def runs_alike(
         fitting.append((program, pipeline))
         if module is not None:
             functions.append(program.with_module(module).function)
-    compiled: dict[str, runtime.Program] = {}
+    compiled: dict[Source, runtime.Program] = {}
     # Where one of them has no text, or does not compile, each is looked at alone.
     with suppress(IrisError):
         sources = [emit(f, language) for f in functions]
         for function, own, joined in zip(
             functions, sources, together(sources, language), strict=True
         ):
-            compiled[own.text] = on.compile(function, joined)
+            compiled[own] = on.compile(function, joined)
     oracle = OnDevice(on, compiled)
     for program, pipeline in fitting:
         check(program, [pipeline], oracle, seconds=seconds)
@@ -105,10 +105,11 @@ def language_of(device: Device) -> Language:
 
 @dataclass(frozen=True)
 class OnDevice:
-    """The oracle: Metal IR, as text on a device; of what is compiled already, by its text."""
+    """The oracle: Metal IR, as text on a device; of what is compiled already, by its source."""
 
     on: Device
-    compiled: Mapping[str, runtime.Program] = field(default_factory=dict)
+    # Equal texts may take arguments in another order: numbers are in one struct.
+    compiled: Mapping[Source, runtime.Program] = field(default_factory=dict)
 
     def __call__(self, program: Program) -> Judge:
         if program.function.function_level is Level.TILE:
@@ -136,7 +137,7 @@ class OnDevice:
             source = emit(made.function, language_of(self.on))
         name, how = self.on.name, f"whose text is\n\n{source.text}\n"
         with doing(f"the program does not compile for {name}", how, "codegen"):
-            code = self.compiled.get(source.text)
+            code = self.compiled.get(source)
             if code is None:
                 with unlimited():  # a compiler may take long, and is not interrupted
                     code = self.on.compile(made.function, source)
