@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import iris
+from iris.cache_folder import cache_folder
 from iris.compiler import candidates
 from iris.compiler.autotune import Autotuned
 from iris.compiler.candidates import watched
@@ -27,7 +28,10 @@ from tuned_kernels import blocks, scale
 
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Nothing is kept from other tests."""
+    """Nothing is kept from other tests, but for the library of softmetal, which takes long."""
+    built = cache_folder() / "softmetal"
+    if built.exists():
+        (tmp_path / "softmetal").symlink_to(built)
     monkeypatch.setenv("IRIS_CACHE_DIR", str(tmp_path))
     yield
 

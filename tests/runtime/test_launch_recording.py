@@ -222,14 +222,11 @@ def test_a_replay_of_100_launches_costs_little(on_metal: Metal) -> None:
     on_metal.synchronize()
     messages = library().softmetal_messages
     messages.restype = ctypes.c_ulong
-    sent = []
-    for _ in range(5):
-        before = messages()
-        recording.replay()
-        sent.append(messages() - before)
-        on_metal.synchronize()
-    # Four of them introduce the two pipelines; other threads may send some, too.
-    assert min(sent) <= 10
+    before = messages()
+    recording.replay()
+    # Four of them introduce the two pipelines, and one tells other streams, if there are any.
+    assert messages() - before <= 10 + on_metal.streams.are_several
+    on_metal.synchronize()
     quiet = Quiet(on_metal)
     try:
         costs = []
