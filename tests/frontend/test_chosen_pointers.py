@@ -147,3 +147,19 @@ def test_what_is_refused(case: str, kind: type[UserError], message: str) -> None
     a, h = np.zeros(16, np.float32), np.zeros(16, np.float16)
     with pytest.raises(kind, match=message):
         refused[1](a, a.copy(), h, a.copy(), CASE=case)
+
+
+def test_a_name_may_be_of_pointers_of_two_shapes_in_two_branches() -> None:
+    @iris.kernel
+    def copied(A, B, Out):
+        if iris.program_id(0) == 0:
+            pointers = A + iris.arange(0, 4)
+            iris.store(Out + iris.arange(0, 4), iris.load(pointers))
+        else:
+            pointers = B + iris.arange(0, 8)
+            iris.store(Out + 8 + iris.arange(0, 8), iris.load(pointers))
+
+    a, b, out = np.arange(4, dtype=np.float32), -np.arange(8, dtype=np.float32), np.zeros(16)
+    out = out.astype(np.float32)
+    copied[2](a, b, out)
+    np.testing.assert_array_equal(out, [*a, 0, 0, 0, 0, *b])

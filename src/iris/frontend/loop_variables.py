@@ -566,9 +566,11 @@ def merge_trees(
 
 
 def _differ(a: Address, b: Address) -> bool:
-    """Whether two pointers of a program are to different arrays."""
-    arrays = {id(pointer.base) for x in (a, b) for _, pointer in x.each()}
-    return len(arrays) > 1 and current().level is Level.TILE
+    """Whether two pointers of a program, of one shape, are to different arrays."""
+    pointers = [pointer for x in (a, b) for _, pointer in x.each()]
+    shapes = {() if p.offset is None else p.offset.shape for p in pointers}
+    arrays = {id(pointer.base) for pointer in pointers}
+    return len(arrays) > 1 and len(shapes) == 1 and current().level is Level.TILE
 
 
 def _unneeded_parts(whole: Contents | None) -> Contents | None:
