@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import cached_property, singledispatch
 from types import CodeType
 from typing import Any, NoReturn, TypeGuard
@@ -401,11 +400,11 @@ class MergedPointers(Tree):
         for side, (region, value) in enumerate(zip(regions, values, strict=True)):
             for condition, pointer in value.each():
                 self.pointers.append(pointer)
-                with _into(region):
+                with current().builder.inside(region):
                     offset = _offset(pointer)
                     holds = constant(True, bool_) if condition is None else condition
                 for own, otherwise in ((holds, False), (offset, 0)):
-                    with _into(regions[not side]):
+                    with current().builder.inside(regions[not side]):
                         pair = [own, constant(otherwise, own.dtype, own.shape)]
                     self.merged.append(pair[::-1] if side else pair)
 
@@ -416,17 +415,6 @@ class MergedPointers(Tree):
         return chosen_among(
             [(Traced(next(values)), p.at(Traced(next(values)))) for p in self.pointers]
         )
-
-
-@contextmanager
-def _into(region: Region) -> Iterator[None]:
-    """Put ops into a region for a while."""
-    builder = current().builder
-    outer, builder.region = builder.region, region
-    try:
-        yield
-    finally:
-        builder.region = outer
 
 
 class CarriedObject(Tree):

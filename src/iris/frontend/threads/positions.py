@@ -38,7 +38,7 @@ def at_start(position: Callable[Axes, Traced]) -> Callable[Axes, Traced]:
     def known(*axes: Axes.args, **named: Axes.kwargs) -> Traced:
         threads_here()
         make = functools.partial(position, *axes, **named)
-        return current().once((position, *axes), make)
+        return current().once((position, *axes, *named.items()), make)
 
     return known
 
