@@ -163,3 +163,19 @@ def test_a_name_may_be_of_pointers_of_two_shapes_in_two_branches() -> None:
     out = out.astype(np.float32)
     copied[2](a, b, out)
     np.testing.assert_array_equal(out, [*a, 0, 0, 0, 0, *b])
+
+
+def test_a_loop_may_name_the_arrays_in_another_order() -> None:
+    @iris.kernel
+    def copied(A, B, Out, n):
+        at = iris.arange(0, 4)
+        pointers = iris.where(n == 3, A, B) + at
+        for i in iris.tile_range(0, n):
+            iris.store(Out + i * 4 + at, iris.load(pointers))
+            pointers = iris.where(i == 0, B, A) + at
+
+    a, b, out = (np.array([x] * 4, np.float32) for x in (1, 2, 0))
+    out = np.zeros(12, np.float32)
+    for device in ("interp", "interp:metal"):
+        copied[1](a, b, out, 3, device=device)
+        np.testing.assert_array_equal(out, [*a, *b, *a])

@@ -90,7 +90,8 @@ def chosen_among(alternatives: Iterable[Alternative]) -> Address:
             offset = select(condition, _offset(pointer), _offset(known[1]))
             condition, pointer = binary(math.Or, condition, known[0]), pointer.at(offset)
         by_array[id(pointer.base)] = condition, pointer
-    found = _aligned(by_array.values())
+    # In the order of parameters, whichever was named first: a loop carries each in its place.
+    found = _aligned(sorted(by_array.values(), key=lambda one: one[1].base.index))
     check_one_dtype([pointer for _, pointer in found])
     return ChosenPointer(found) if len(found) > 1 else found[0][1]
 
