@@ -15,6 +15,7 @@ from iris.cost.resources import needs_of
 from iris.ir.core import Level
 from iris.ir.text.parser import parse
 from iris.passes import run
+from iris.passes.graph.tiling import predict
 from iris.passes.graph.tiling.predict import has_dots, predicted
 from iris.passes.graph.tiling.refine_schedule import neighbours, refined
 from iris.passes.graph.tiling.tile_limits import MAX_TILE_BYTES
@@ -209,3 +210,13 @@ def test_programs_are_few_where_the_cache_keeps_no_more(images: int, simdgroups:
     text = CENTRED.replace("@images", str(images))
     made = str(run(parse(text), "schedule{target=nvidia-h100}"))
     assert f"simdgroups: {simdgroups}]" in made
+
+
+def test_what_all_programs_read_counts_whole_for_each_window() -> None:
+    (kernel,) = kernels(lambda x, w: x * w, zeros(4096, 1024), zeros())
+    schedule = schedule_of(kernel.kernel.op)
+    (elements,) = schedule.elements.output_axes
+    traffic = predict._traffic(schedule.with_blocks({elements: 1024}, 4))
+    x, w, out = 4096 * 1024 * 4, 4, 4096 * 1024 * 4
+    # A cache of 16 kB keeps what one program needs: each of them loads `w` anew.
+    assert traffic.moved(16 << 10, 1) == x + 4096 * w + out

@@ -271,7 +271,8 @@ def _traffic(schedule: KernelSchedule) -> Traffic:
     elements, repeated, count = schedule.elements, loops_of(schedule), schedule.programs
     divided = [axis for axis in elements.output_axes if axis not in schedule.kept]
     blocks = [schedule.blocks(axis) for axis in divided]
-    numbers = np.unravel_index(np.arange(min(count, MOST_FOLLOWED)), blocks) if blocks else ()
+    followed = min(count, MOST_FOLLOWED)
+    numbers = np.unravel_index(np.arange(followed), blocks) if blocks else ()
     moved: dict[ElementRef, tuple[Collection[Axis], int]] = {
         ref: (along, repeated.get(ref, 1))
         for ref, along in elements.dependencies.items()
@@ -286,7 +287,11 @@ def _traffic(schedule: KernelSchedule) -> Traffic:
         touched[ref.value] += size * count
         own = [number for axis, number in zip(divided, numbers, strict=True) if axis in axes]
         sizes = [n for axis, n in zip(divided, blocks, strict=True) if axis in axes]
-        first = np.ravel_multi_index(own, sizes) if own else np.zeros(1, np.int64)
+        first = (
+            np.ravel_multi_index(own, sizes)
+            if own
+            else np.zeros(min(count, MOST_FOLLOWED), np.int64)
+        )
         accesses.append(Access(ref.value, size, first))
     return Traffic(arrays, touched, count, lambda: accesses)
 
