@@ -6,10 +6,15 @@ import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 import apple_texts
+from iris.codegen.language import Language
+from iris.codegen.languages.mlx import MLX
+from iris.codegen.languages.msl import MSL
+from iris.codegen.source import Source
 from texts_of_tests import Texts
 
 # Refuses texts with a word in them, and version 3.1 for texts with fences.
@@ -83,15 +88,23 @@ def test_the_toolchain_is_downloaded(tmp_path: Path) -> None:
     assert apple_texts.found([str(path)], download)
 
 
+class Emitted(NamedTuple):
+    """A kernel whose text is known."""
+
+    text: Source
+    language: Language = MSL
+
+
 @pytest.mark.softmetal
 def test_texts_that_tests_emit_are_held_to_them() -> None:
     (first, *_) = apple_texts.golden()
     wrong = replace(first, text=first.text + "int f(long long x) { return 1; }\n")
-    texts = Texts(lambda source: source)
-    for source in (first, wrong, wrong):
-        assert texts.of(source) is source
+    body = replace(first, text="a body for MLX")
+    texts = Texts(lambda kernel: kernel.text)
+    for kernel in (Emitted(first), Emitted(wrong), Emitted(wrong), Emitted(body, MLX)):
+        assert texts.of(kernel) is kernel.text
     (said,) = texts.refused()
     assert "'long long' is not supported in Metal" in said
-    again = Texts(lambda source: source)
-    again.of(wrong)
+    again = Texts(lambda kernel: kernel.text)
+    again.of(Emitted(wrong))
     assert again.refused() == []  # it was told once
