@@ -280,6 +280,24 @@ def test_blocks(shape: tuple[int, int], check: tuple[int, ...], padding: str) ->
 
 
 @triton.jit
+def starts_before(x_ptr, out_ptr, row, first):
+    x = tl.make_block_ptr(x_ptr, (8, 5), (5, 1), (row, first), (4, 2), (1, 0))
+    y = tl.make_block_ptr(out_ptr + 3, (4, 2), (2, 1), (0, first), (4, 2), (1, 0))
+    tl.store(y, tl.load(x, boundary_check=(0,), padding_option="zero"), boundary_check=(0,))
+
+
+@pytest.mark.parametrize("device", ["interp", "interp:metal"])
+@pytest.mark.parametrize("first", [-3, -1, 0, 2])
+def test_a_block_may_start_before_an_axis_that_is_not_checked(device: str, first: int) -> None:
+    x, out = np.arange(1, 41, dtype=np.int32), np.full(16, -7, np.int32)
+    starts_before[(1,)](x, out, 5, first, device=device)
+    at = 5 * np.arange(5, 9)[:, None] + first + np.arange(2)
+    expected = np.where(np.arange(5, 9)[:, None] < 8, x.take(at, mode="clip"), 0)
+    np.testing.assert_array_equal(out[3 + first :][:8], expected.ravel())
+    assert (out == -7).sum() == 8
+
+
+@triton.jit
 def described(x_ptr, out_ptr, rows, cols, B: tl.constexpr):
     x = tl.make_tensor_descriptor(x_ptr, [rows, cols], [cols, 1], [B, B])
     y = tl.make_tensor_descriptor(out_ptr, [rows, cols], [cols, 1], [B, B])

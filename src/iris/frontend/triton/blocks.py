@@ -135,10 +135,10 @@ def _in_ir(of: Block, checked: Sequence[int]) -> tuple[Any, tuple[int, ...]]:
     offsets = [of.offsets[a] if a in checked else 0 for a in range(rank)]
     bounds = [of.shape[a] if a in checked else of.sizes[a] for a in range(rank)]
     strides, sizes = list(of.strides), of.sizes
-    if origin is not None:  # an index along an axis of its own
-        offsets.insert(0, origin)
-        strides.insert(0, 1)
-        bounds.insert(0, binary(math.Add, origin, 1))
+    if origin is not None:  # a step along an axis of its own, for it may be negative
+        offsets.insert(0, 1)
+        strides.insert(0, origin)
+        bounds.insert(0, 2)
         sizes = (1, *sizes)
     return [[as_offset(x).value for x in group] for group in (offsets, strides, bounds)], sizes
 
