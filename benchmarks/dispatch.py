@@ -75,7 +75,7 @@ def resend(device: Metal, launch: Callable[[], object]) -> Callable[[], list[flo
             send.end_encoding(encoder)
             send.commit(buffer)
             send.wait(buffer)
-        # What a call of nothing takes is not the message's.
+        # Calling a function from Python takes time, too: count the message alone.
         nothing = per_call(lambda: None)
         return [s - nothing for s in seconds]
 
@@ -110,7 +110,7 @@ def resend_replay(device: Metal, recording: Any) -> Callable[[], None]:
 
 
 def replay_rows(device: Metal, sent: Callable[[], int]) -> dict[str, dict[str, float]]:
-    """Of a replay, as many at a time as may be on their way before one waits for the GPU."""
+    """Times of a replay, in runs of as many replays as can be started before one waits."""
     recording = recording_of_100(device)
     again = resend_replay(device, recording)
     totals, sends = [], []

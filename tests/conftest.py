@@ -59,10 +59,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Keep what the processes that tests start would each compute again: what Hypothesis reads from
-    the sources, and bytecode, which may not stand beside them.
+    the sources, and bytecode, which may not stand beside them.  In these processes a product of
+    NumPy's takes one core, as the workers take all: the threads of OpenBLAS wait for each other in
+    a loop, so that a product of 128x128 takes 30 times as long on busy cores.
 
-    Workers have these folders from the process that starts them.
+    Workers have these settings from the process that starts them.
     """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", str(ROOT / ".hypothesis"))
     if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
         folder = TemporaryDirectory(prefix="iris-bytecode-")

@@ -91,12 +91,13 @@ def test_masked_blocks(device: str, kernel: Any) -> None:
     np.testing.assert_array_equal(out, expected)
 
 
+@pytest.mark.parametrize("device", ["interp:metal"])
 @pytest.mark.parametrize("dtype", [np.float32, np.int8, np.uint16], ids=lambda d: d.__name__)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("n", [1, 40, 3000])
-def test_functions_of_arrays(name: str, dtype: Any, n: int) -> None:
+def test_functions_of_arrays(device: str, name: str, dtype: Any, n: int) -> None:
     function = getattr(np, name)
     x = rows(dtype, n)
     for axis in (0, 1):
-        found = iris.jit(lambda x, axis=axis: function(x, axis=axis))(x, device="interp:metal")
+        found = iris.jit(lambda x, axis=axis: function(x, axis=axis))(x, device=device)
         np.testing.assert_array_equal(found, function(x, axis=axis))

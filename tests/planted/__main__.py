@@ -67,13 +67,13 @@ def hunt(package: Path, oracle: str, seed: int, limits: Limits) -> Result:
 
 @dataclass
 class Alarm:
-    """How far hunts of the unchanged compiler have come, with one oracle and seed."""
+    """What hunts in the unchanged compiler found, with one oracle and seed."""
 
-    clean: int = 0  # so many examples hold
-    fails: float = inf  # after so many one does not
+    clean: int = 0  # the most examples that a hunt tried
+    fails: float = inf  # the number of the first example that failed
 
     def before(self, oracle: str, seed: int, examples: int) -> bool:
-        """Whether an oracle fails on the unchanged compiler within as many examples.
+        """Whether an oracle fails on the unchanged compiler within a number of examples.
 
         Several bugs may ask at once: hunting twice is shorter than waiting for each other.
         """

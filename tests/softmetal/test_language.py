@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from msl import Failure, Library, MathMode
+from msl import Failure, Kernels, Library, MathMode
 
 HEAD = "#include <metal_stdlib>\nusing namespace metal;\n"
 IDS = "uint i [[thread_position_in_grid]]"
@@ -325,45 +325,40 @@ def test_where_a_thread_is() -> None:
         ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("expression", "want"),
-    [
-        ("addsat(int(x), 2000000000)", lambda x: np.minimum(x + 2000000000, 2**31 - 1)),
-        ("clz(uint(x))", lambda x: np.array([32 - int(v % 2**32).bit_length() for v in x])),
-        ("popcount(uint(x))", lambda x: np.array([int(v % 2**32).bit_count() for v in x])),
-        ("abs(int(x))", np.abs),
-        ("clamp(int(x), -5, 5)", lambda x: np.clip(x, -5, 5)),
-        ("mulhi(int(x), 1000000000)", lambda x: x * 1000000000 >> 32),
-        ("rotate(uint(x), 8u)", lambda x: (x << 8 | (x % 2**32) >> 24) % 2**32),
-        (
-            "reverse_bits(uint(x))",
-            lambda x: np.array([int(f"{v % 2**32:032b}"[::-1], 2) for v in x]),
-        ),
-        ("absdiff(int(x), 7)", lambda x: np.abs(x - 7)),
-        ("extract_bits(int(x), 4, 8)", lambda x: (x >> 4 & 255 ^ 128) - 128),
-        ("as_type<int>(as_type<float>(int(x)))", lambda x: x),
-        ("long(max(ushort(x), ushort(9)))", lambda x: np.maximum(x % 65536, 9)),
-        ("select(1, 2, x > 3)", lambda x: np.where(x > 3, 2, 1)),
-        (
-            "long(float(x) * 0.1f)",
-            lambda x: (x.astype(np.float32) * np.float32(0.1)).astype(np.int64),
-        ),
-        (
-            "long(rint(float(x) * 0.5))",
-            lambda x: np.rint(x.astype(np.float32) / 2).astype(np.int64),
-        ),
-        ("long(isnan(float(x) * NAN)) + isinf(INFINITY)", lambda x: x * 0 + 2),
-        ("long(sign(float(x)) * 2 + fmax(NAN, 3.0f))", lambda x: np.sign(x) * 2 + 3),
-    ],
+FUNCTIONS = {
+    "addsat(int(x), 2000000000)": lambda x: np.minimum(x + 2000000000, 2**31 - 1),
+    "clz(uint(x))": lambda x: np.array([32 - int(v % 2**32).bit_length() for v in x]),
+    "popcount(uint(x))": lambda x: np.array([int(v % 2**32).bit_count() for v in x]),
+    "abs(int(x))": np.abs,
+    "clamp(int(x), -5, 5)": lambda x: np.clip(x, -5, 5),
+    "mulhi(int(x), 1000000000)": lambda x: x * 1000000000 >> 32,
+    "rotate(uint(x), 8u)": lambda x: (x << 8 | (x % 2**32) >> 24) % 2**32,
+    "reverse_bits(uint(x))": lambda x: np.array([int(f"{v % 2**32:032b}"[::-1], 2) for v in x]),
+    "absdiff(int(x), 7)": lambda x: np.abs(x - 7),
+    "extract_bits(int(x), 4, 8)": lambda x: (x >> 4 & 255 ^ 128) - 128,
+    "as_type<int>(as_type<float>(int(x)))": lambda x: x,
+    "long(max(ushort(x), ushort(9)))": lambda x: np.maximum(x % 65536, 9),
+    "select(1, 2, x > 3)": lambda x: np.where(x > 3, 2, 1),
+    "long(float(x) * 0.1f)": lambda x: (x.astype(np.float32) * np.float32(0.1)).astype(np.int64),
+    "long(rint(float(x) * 0.5))": lambda x: np.rint(x.astype(np.float32) / 2).astype(np.int64),
+    "long(isnan(float(x) * NAN)) + isinf(INFINITY)": lambda x: x * 0 + 2,
+    "long(sign(float(x)) * 2 + fmax(NAN, 3.0f))": lambda x: np.sign(x) * 2 + 3,
+}
+KERNELS = Kernels(
+    HEAD,
+    lambda name, expression: (
+        f"kernel void {name}(device long* X, {IDS}) {{ long x = X[i]; X[i] = {expression}; }}"
+    ),
+    FUNCTIONS,
 )
-def test_functions(expression: str, want: object) -> None:
-    library = Library.compile(
-        HEAD + f"kernel void k(device long* X, {IDS}) {{ long x = X[i]; X[i] = {expression}; }}"
-    )
+
+
+@pytest.mark.parametrize("expression", FUNCTIONS)
+def test_functions(expression: str) -> None:
     x = np.array([0, 1, -1, 2, 7, -100, 12345, 2**31 - 1, -(2**31), 2**30 + 77], np.int64)
     y = x.copy()
-    library.run("k", [y], len(x), 4)
-    np.testing.assert_array_equal(y % 2**32, want(x) % 2**32)  # type: ignore[operator]
+    KERNELS.run(expression, [y], len(x), 4)
+    np.testing.assert_array_equal(y % 2**32, FUNCTIONS[expression](x) % 2**32)
 
 
 def test_overloads_that_do_different_things_by_address_space() -> None:
@@ -408,7 +403,7 @@ kernel void k(device int* x, device Holder<int>* h, device int* y) {
     assert list(y) == [51223, 109211, 123, 11000 - 3 + 14]
 
 
-@pytest.mark.parametrize("body", [
+MORE = [
     "packed_float3 p = packed_float3(1, 2, 3); p.xy = float2(5, 6); float2 q = p.xz; p += float3(1);"
     "X[0] = p.x * 100 + p.y * 10 + q.y; X[1] = p.zyx.y + p[2] + (-p).x + dot(p, p) + length(packed_float3(0, 3, 4));"
     "want(673, 7 + 4 - 6 + 36 + 49 + 16 + 5);",
@@ -420,14 +415,18 @@ kernel void k(device int* x, device Holder<int>* h, device int* y) {
     "X[0] = int(3e9f) == INT_MAX; X[1] = int(-3e9f) == INT_MIN && uint(-1.0f) == 0u && uchar(300.0f) == 255 && int(NAN) == 0; want(1, 1);",
     "ulong2 l = ulong2(1ul << 40) >> ulong2(38, 40); X[0] = l.x; X[1] = l.y + simd::float2(1, 2).y + vector_int2(3).x; want(4, 6);",
     "X[0] = is_same_v<common_type_t<int, float>, float> && conjunction_v<true_type, is_void<void>> && !is_array_v<int>; X[1] = numeric_limits<half>::digits10; want(1, 3);",
-])  # fmt: skip
+]  # fmt: skip
+MORE_KERNELS = Kernels(
+    f"{HEAD}#define want(a, b) W[0] = a; W[1] = b\n",
+    lambda name, body: f"kernel void {name}(device float* X, device float* W) {{ {body} }}",
+    MORE,
+)
+
+
+@pytest.mark.parametrize("body", MORE)
 def test_more_of_the_library(body: str) -> None:
-    library = Library.compile(
-        HEAD
-        + f"kernel void k(device float* X, device float* W) {{\n#define want(a, b) W[0] = a; W[1] = b\n{body} }}"
-    )
     x, want = np.zeros(2, np.float32), np.ones(2, np.float32)
-    library.run("k", [x, want], 1, 1)
+    MORE_KERNELS.run(body, [x, want], 1, 1)
     np.testing.assert_allclose(x, want, rtol=1e-6)
 
 

@@ -19,12 +19,13 @@ HERE = Path(__file__).parent
 HEAD = """#include <metal_stdlib>
 using namespace metal;
 struct Wide { float x[9]; };
-kernel void k(device float* X [[buffer(0)]], device float* Y [[buffer(1)]], device atomic_int* A [[buffer(2)]],
+"""
+# Of a kernel, after its name.
+START = """(device float* X [[buffer(0)]], device float* Y [[buffer(1)]], device atomic_int* A [[buffer(2)]],
               device const float* C [[buffer(3)]], threadgroup float* dynamic [[threadgroup(0)]],
               ushort lid [[thread_index_in_threadgroup]], ushort lane [[thread_index_in_simdgroup]],
               uint i [[thread_position_in_grid]], uint group [[threadgroup_position_in_grid]],
-              ushort simdgroup [[simdgroup_index_in_threadgroup]]) {
-"""
+              ushort simdgroup [[simdgroup_index_in_threadgroup]]) {"""
 BARRIER = "threadgroup_barrier(mem_flags::mem_threadgroup);"
 ON_DEVICE = "threadgroup_barrier(mem_flags::mem_device);"
 IN_SIMDGROUP = "simdgroup_barrier(mem_flags::mem_threadgroup);"
@@ -39,14 +40,15 @@ import json, sys
 import numpy as np
 from msl import Failure, Library
 answers = []
-for text in json.load(sys.stdin):
+names, text = json.load(sys.stdin)
+library = Library.compile(text)
+for name in names:
     said = []
-    library = Library.compile(text)
     for seed in (0, 1, 2):
         x = np.zeros(2048, np.float32)
         a = np.zeros(64, np.int32)
         try:
-            library.run("k", [x, x[1024:], a, np.zeros(512, np.float32)], 128, 64, threadgroup_bytes=[256], seed=seed)
+            library.run(name, [x, x[1024:], a, np.zeros(512, np.float32)], 128, 64, threadgroup_bytes=[256], seed=seed)
             said.append("")
         except Failure as failure:
             said.append(str(failure))
@@ -237,28 +239,35 @@ NO_RACES = {
 }  # fmt: skip
 
 
-def kernel(body: str) -> str:
-    return f"{HEAD}{MEMORY}\n{body}\n}}"
+BEFORE = START.count("\n") + 2  # lines of a kernel before its body
 
 
 @cache
 def answers() -> dict[str, list[str]]:
-    """What each body came to, in several orders of threads."""
-    texts = [*(race.body for race in RACES.values()), *NO_RACES.values()]
+    """What each body came to, in several orders of threads.
+
+    They are one text, whose lines are counted anew for each: a compiler takes long to start.
+    """
+    bodies = [*(race.body for race in RACES.values()), *NO_RACES.values()]
+    named = {f"k{n}": body for n, body in enumerate(bodies)}
+    kernels = [
+        f"#line 1\nkernel void {name}{START}\n{MEMORY}\n{body}\n}}\n"
+        for name, body in named.items()
+    ]
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM],
         env={**os.environ, "IRIS_SOFTMETAL_SANITIZE": "1", "PYTHONPATH": str(HERE)},
-        input=json.dumps([kernel(body) for body in texts]),
+        input=json.dumps([[*named], HEAD + "".join(kernels)]),
         stdout=subprocess.PIPE,
         text=True,
         check=True,
         timeout=300,
     )
-    return dict(zip(texts, json.loads(done.stdout), strict=True))
+    return dict(zip(bodies, json.loads(done.stdout), strict=True))
 
 
 FOUND = re.compile(
-    r"kernel 'k': line (\d+): race: thread \d+ \(simdgroup \d+, lane \d+\) of threadgroup \((\d), 0, 0\) "
+    r"kernel 'k\d+': line (\d+): race: thread \d+ \(simdgroup \d+, lane \d+\) of threadgroup \((\d), 0, 0\) "
     r"(?:atomically )?(?:reads|writes|updates) (.*), which thread \d+ \(simdgroup \d+, lane \d+\)"
     r"(?: of threadgroup \(\d, 0, 0\))? (?:atomically )?(?:reads|writes|updates) in line (\d+), and (.*)"
 )
@@ -271,8 +280,7 @@ def test_a_race_is_found_in_every_order(name: str) -> None:
         found = FOUND.fullmatch(answer)
         assert found is not None, answer
         line, group, memory, other, why = found.groups()
-        before = kernel("").count("\n") - 1
-        assert sorted((int(line) - before, int(other) - before)) == list(race.lines), answer
+        assert sorted((int(line) - BEFORE, int(other) - BEFORE)) == list(race.lines), answer
         assert re.fullmatch(race.memory, memory), answer
         # In the threadgroup that runs first, if it has one to itself.
         assert why == race.why and (group == "0" or why == GROUPS), answer

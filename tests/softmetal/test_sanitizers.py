@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from functools import cache
@@ -17,34 +18,35 @@ HEAD = """#include <metal_stdlib>
 using namespace metal;
 constant int table[5] = {1, 2, 3, 4, 5};
 struct Pair { int a, b; };
-kernel void k(device float* X [[buffer(0)]], device Pair* P [[buffer(1)]], threadgroup float* dynamic [[threadgroup(0)]],
-              ushort lid [[thread_index_in_threadgroup]], uint i [[thread_position_in_grid]]) {
 """
-LINE = HEAD.count("\n") + 2
+# Of a kernel, after its name.
+START = """(device float* X [[buffer(0)]], device Pair* P [[buffer(1)]], threadgroup float* dynamic [[threadgroup(0)]],
+              ushort lid [[thread_index_in_threadgroup]], uint i [[thread_position_in_grid]]) {"""
+LINE = START.count("\n") + 2  # of the body
 # X has 61 elements, P as many; behind each is memory that no guard page guards.
 PROGRAM = """
 import json, sys
 import numpy as np
 from msl import Failure, Library, machine
 import ctypes as c
-texts = json.load(sys.stdin)
+names, text = json.load(sys.stdin)
+library = Library.compile(text)
+clean = Library.compile("kernel void k(device float* X, uint i [[thread_position_in_grid]]) {"
+                        "float a[64]; for (int k = 0; k < 61; ++k) a[k] = X[i]; X[i] = a[i] + 1; }")
 memory = np.zeros(4096, np.uint8)
 floats = memory[: 61 * 4].view(np.float32)
 pairs = memory[1024 : 1024 + 61 * 8].view(np.int64)
 for array, room in ((floats, 12), (pairs, 32)):
     machine().msl_make_untouchable(c.c_void_p(array.ctypes.data + array.nbytes), c.c_ulong(room))
 answers = []
-for text in texts:
+for name in names:
     memory[:] = 0
     try:
-        library = Library.compile(text)
-        library.run("k", [floats, pairs], 61, 61, threadgroup_bytes=[61 * 4], seed=1)
+        library.run(name, [floats, pairs], 61, 61, threadgroup_bytes=[61 * 4], seed=1)
         answers.append("")
     except Failure as failure:
         answers.append(str(failure))
     # What failed leaves nothing behind.
-    clean = Library.compile("kernel void k(device float* X, uint i [[thread_position_in_grid]]) {"
-                            "float a[64]; for (int k = 0; k < 61; ++k) a[k] = X[i]; X[i] = a[i] + 1; }")
     memory[:] = 0
     clean.run("k", [floats], 61, 61)
     assert (floats == 1).all()
@@ -84,29 +86,31 @@ RIGHT = [
 ]
 
 
-def kernel(body: str) -> str:
-    return f"{HEAD}\n{body}\n}}"
+def kernel(body: str, name: str = "k") -> str:
+    return f"#line 1\nkernel void {name}{START}\n{body}\n}}\n"
 
 
 @cache
 def answers() -> dict[str, str]:
-    texts = [*WRONG, *RIGHT]
+    """What each body came to; they are one text, for a compiler takes long to start."""
+    named = {f"k{n}": body for n, body in enumerate([*WRONG, *RIGHT])}
+    text = HEAD + "".join([kernel(body, name) for name, body in named.items()])
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM],
         env={**os.environ, "IRIS_SOFTMETAL_SANITIZE": "1", "PYTHONPATH": str(HERE)},
-        input=json.dumps([kernel(body) for body in texts]),
+        input=json.dumps([[*named], text]),
         stdout=subprocess.PIPE,
         text=True,
         check=True,
         timeout=300,
     )
-    return dict(zip(texts, json.loads(done.stdout), strict=True))
+    return dict(zip(named.values(), json.loads(done.stdout), strict=True))
 
 
 @pytest.mark.parametrize("body", WRONG)
 def test_a_mistake_is_an_error_with_its_line(body: str) -> None:
     answer = answers()[body]
-    assert f"kernel 'k': line {LINE}: " in answer
+    assert re.match(rf"kernel 'k\d+': line {LINE}: ", answer)
     assert WRONG[body] in answer
 
 
@@ -118,7 +122,7 @@ def test_what_metal_defines_is_no_error(body: str) -> None:
 def test_a_library_that_was_not_checked_is_refused() -> None:
     from msl import Library
 
-    image = Library.compile(kernel("X[i] = 1;")).image
+    image = Library.compile(HEAD + kernel("X[i] = 1;")).image
     program = (
         "import sys; from msl import Failure, Library\n"
         "try: Library.open_bytes(sys.stdin.buffer.read())\n"

@@ -5,23 +5,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from msl import Library
+from msl import Kernels, Library
 
 from iris.ir.layout.linear import APPLE_FRAGMENT
 
 HEAD = "#include <metal_stdlib>\nusing namespace metal;\n"
 LANES = np.arange(64) % 32
 FIRST = np.arange(64) // 32 * 32
-
-
-def run(expression: str, x: np.ndarray, seed: int = 1) -> np.ndarray:
-    library = Library.compile(
-        HEAD + "kernel void k(device float* X [[buffer(0)]], uint i [[thread_position_in_grid]],"
-        f" ushort lane [[thread_index_in_simdgroup]]) {{ float x = X[i]; X[i] = {expression}; }}"
-    )
-    y = x.copy()
-    library.run("k", [y], 64, 64, seed=seed)
-    return y
 
 
 def by_simdgroup(f):  # type: ignore[no-untyped-def]
@@ -44,57 +34,74 @@ def fill_down(x: np.ndarray) -> np.ndarray:
     return np.concatenate([np.concatenate([s[3:], s[:3] + 100]) for s in x.reshape(8, 8)])
 
 
+EXCHANGES = {
+    "quad_shuffle_and_fill_up(x, x + 100, 1)": by_quad(lambda q: np.append(q[3:] + 100, q[:3])),
+    "quad_shuffle_and_fill_down(x, x + 100, 3)": by_quad(lambda q: np.append(q[3:], q[:3] + 100)),
+    "simd_sum(x)": by_simdgroup(everywhere(np.sum)),
+    "simd_product(x < 4 ? 1 : 2)": by_simdgroup(lambda x: np.full_like(x, np.prod(np.where(x < 4, 1, 2)))),
+    "simd_min(x)": by_simdgroup(everywhere(np.min)),
+    "simd_max(x)": by_simdgroup(everywhere(np.max)),
+    "simd_and(uint(x))": by_simdgroup(everywhere(lambda x: np.bitwise_and.reduce(x.astype(int)))),
+    "simd_or(uint(x))": by_simdgroup(everywhere(lambda x: np.bitwise_or.reduce(x.astype(int)))),
+    "simd_xor(uint(x))": by_simdgroup(everywhere(lambda x: np.bitwise_xor.reduce(x.astype(int)))),
+    "simd_prefix_inclusive_sum(x)": by_simdgroup(np.cumsum),
+    "simd_prefix_exclusive_sum(x)": by_simdgroup(lambda x: np.cumsum(x) - x),
+    "simd_shuffle(x, 31 - lane)": lambda x: x[FIRST + 31 - LANES],
+    "simd_shuffle_xor(x, 5)": lambda x: x[FIRST + (LANES ^ 5)],
+    "simd_shuffle_up(x, 3)": lambda x: x[FIRST + np.where(LANES < 3, LANES, LANES - 3)],
+    "simd_shuffle_down(x, 3)": lambda x: x[FIRST + np.where(LANES > 28, LANES, LANES + 3)],
+    "simd_shuffle_rotate_up(x, 3)": lambda x: x[FIRST + (LANES - 3) % 32],
+    "simd_shuffle_rotate_down(x, 3)": lambda x: x[FIRST + (LANES + 3) % 32],
+    "simd_shuffle_and_fill_up(x, x + 100, 3, 8)": fill_up,
+    "simd_shuffle_and_fill_down(x, x + 100, 3, 8)": fill_down,
+    "simd_shuffle_xor(float3(x, 0, i), 1).z": lambda x: np.arange(64) ^ 1,
+    "float(simd_shuffle_xor(bfloat(x), 1))": lambda x: x[np.arange(64) ^ 1],
+    "simd_broadcast(x, 7)": lambda x: x[FIRST + 7],
+    "simd_broadcast_first(x)": lambda x: x[FIRST],
+    "ulong(simd_ballot(lane % 3 == 0)) == 0x49249249": lambda x: x * 0 + 1,
+    "simd_all(lane < 32) + 2 * simd_any(i == 40) + 4 * simd_is_first()":
+        lambda x: 1 + 2 * (FIRST == 32) + 4 * (LANES == 0),
+    "lane < 5 ? simd_sum(x) : 0": by_simdgroup(lambda x: np.where(np.arange(32) < 5, x[:5].sum(), 0)),
+    "popcount(ulong(simd_active_threads_mask()))": lambda x: x * 0 + 32,
+    "quad_sum(x)": by_quad(everywhere(np.sum)),
+    "quad_max(x)": by_quad(everywhere(np.max)),
+    "quad_prefix_exclusive_sum(x)": by_quad(lambda x: np.cumsum(x) - x),
+    "quad_shuffle_xor(x, 3)": by_quad(lambda x: x[::-1]),
+    "quad_shuffle_up(x, 1)": by_quad(lambda x: x[[0, 0, 1, 2]]),
+    "quad_shuffle_down(x, 1)": by_quad(lambda x: x[[1, 2, 3, 3]]),
+    "quad_broadcast(x, 2)": by_quad(lambda x: x[[2, 2, 2, 2]]),
+    "uint(quad_ballot(lane % 2))": lambda x: x * 0 + 10,
+    "quad_all(lane >= 4) + 2 * quad_any(lane == 5)": lambda x: (LANES >= 4) + 2 * (LANES // 4 == 1),
+}  # fmt: skip
+TWO_BRANCHES = "lane < 10 ? simd_sum(x) : simd_sum(x * 2)"
+
+
+def kernel(name: str, expression: str) -> str:
+    return (
+        f"kernel void {name}(device float* X [[buffer(0)]], uint i [[thread_position_in_grid]],"
+        f" ushort lane [[thread_index_in_simdgroup]]) {{ float x = X[i]; X[i] = {expression}; }}"
+    )
+
+
+KERNELS = Kernels(HEAD, kernel, [*EXCHANGES, TWO_BRANCHES])
+
+
+def run(expression: str, x: np.ndarray, seed: int = 1) -> np.ndarray:
+    y = x.copy()
+    KERNELS.run(expression, [y], 64, 64, seed=seed)
+    return y
+
+
 @pytest.mark.parametrize("seed", [0, 1, 2])
-@pytest.mark.parametrize(
-    ("expression", "want"),
-    [
-        ("quad_shuffle_and_fill_up(x, x + 100, 1)", by_quad(lambda q: np.append(q[3:] + 100, q[:3]))),
-        ("quad_shuffle_and_fill_down(x, x + 100, 3)", by_quad(lambda q: np.append(q[3:], q[:3] + 100))),
-        ("simd_sum(x)", by_simdgroup(everywhere(np.sum))),
-        ("simd_product(x < 4 ? 1 : 2)", by_simdgroup(lambda x: np.full_like(x, np.prod(np.where(x < 4, 1, 2))))),
-        ("simd_min(x)", by_simdgroup(everywhere(np.min))),
-        ("simd_max(x)", by_simdgroup(everywhere(np.max))),
-        ("simd_and(uint(x))", by_simdgroup(everywhere(lambda x: np.bitwise_and.reduce(x.astype(int))))),
-        ("simd_or(uint(x))", by_simdgroup(everywhere(lambda x: np.bitwise_or.reduce(x.astype(int))))),
-        ("simd_xor(uint(x))", by_simdgroup(everywhere(lambda x: np.bitwise_xor.reduce(x.astype(int))))),
-        ("simd_prefix_inclusive_sum(x)", by_simdgroup(np.cumsum)),
-        ("simd_prefix_exclusive_sum(x)", by_simdgroup(lambda x: np.cumsum(x) - x)),
-        ("simd_shuffle(x, 31 - lane)", lambda x: x[FIRST + 31 - LANES]),
-        ("simd_shuffle_xor(x, 5)", lambda x: x[FIRST + (LANES ^ 5)]),
-        ("simd_shuffle_up(x, 3)", lambda x: x[FIRST + np.where(LANES < 3, LANES, LANES - 3)]),
-        ("simd_shuffle_down(x, 3)", lambda x: x[FIRST + np.where(LANES > 28, LANES, LANES + 3)]),
-        ("simd_shuffle_rotate_up(x, 3)", lambda x: x[FIRST + (LANES - 3) % 32]),
-        ("simd_shuffle_rotate_down(x, 3)", lambda x: x[FIRST + (LANES + 3) % 32]),
-        ("simd_shuffle_and_fill_up(x, x + 100, 3, 8)", fill_up),
-        ("simd_shuffle_and_fill_down(x, x + 100, 3, 8)", fill_down),
-        ("simd_shuffle_xor(float3(x, 0, i), 1).z", lambda x: np.arange(64) ^ 1),
-        ("float(simd_shuffle_xor(bfloat(x), 1))", lambda x: x[np.arange(64) ^ 1]),
-        ("simd_broadcast(x, 7)", lambda x: x[FIRST + 7]),
-        ("simd_broadcast_first(x)", lambda x: x[FIRST]),
-        ("ulong(simd_ballot(lane % 3 == 0)) == 0x49249249", lambda x: x * 0 + 1),
-        ("simd_all(lane < 32) + 2 * simd_any(i == 40) + 4 * simd_is_first()",
-         lambda x: 1 + 2 * (FIRST == 32) + 4 * (LANES == 0)),
-        ("lane < 5 ? simd_sum(x) : 0", by_simdgroup(lambda x: np.where(np.arange(32) < 5, x[:5].sum(), 0))),
-        ("popcount(ulong(simd_active_threads_mask()))", lambda x: x * 0 + 32),
-        ("quad_sum(x)", by_quad(everywhere(np.sum))),
-        ("quad_max(x)", by_quad(everywhere(np.max))),
-        ("quad_prefix_exclusive_sum(x)", by_quad(lambda x: np.cumsum(x) - x)),
-        ("quad_shuffle_xor(x, 3)", by_quad(lambda x: x[::-1])),
-        ("quad_shuffle_up(x, 1)", by_quad(lambda x: x[[0, 0, 1, 2]])),
-        ("quad_shuffle_down(x, 1)", by_quad(lambda x: x[[1, 2, 3, 3]])),
-        ("quad_broadcast(x, 2)", by_quad(lambda x: x[[2, 2, 2, 2]])),
-        ("uint(quad_ballot(lane % 2))", lambda x: x * 0 + 10),
-        ("quad_all(lane >= 4) + 2 * quad_any(lane == 5)", lambda x: (LANES >= 4) + 2 * (LANES // 4 == 1)),
-    ],
-)  # fmt: skip
-def test_lanes_exchange(expression: str, want: object, seed: int) -> None:
+@pytest.mark.parametrize("expression", EXCHANGES)
+def test_lanes_exchange(expression: str, seed: int) -> None:
     x = np.random.default_rng(0).integers(0, 5, 64).astype(np.float32)
-    np.testing.assert_array_equal(run(expression, x, seed), want(x))  # type: ignore[operator]
+    np.testing.assert_array_equal(run(expression, x, seed), EXCHANGES[expression](x))
 
 
 def test_two_branches_on_one_line_do_not_meet() -> None:
     x = np.ones(64, np.float32)
-    both = run("lane < 10 ? simd_sum(x) : simd_sum(x * 2)", x)
+    both = run(TWO_BRANCHES, x)
     assert (both == np.where(LANES < 10, 10, 44)).all()
 
 

@@ -4,7 +4,8 @@ If all arrays of a launch fit the cache, each byte comes from memory once.  Else
 they load only while the cache keeps it.  Programs are taken in the order in which a GPU starts
 them, in windows: what one window needs is loaded once, and nothing of it is left for the next.
 A window has as many programs as run at a time, or more if the cache has room for what these need.
-What a program loads again, the cache still has as far as it holds what a window needs.
+If the cache holds only a part of what a window needs, a second load of a row comes from the cache
+for that part, and from memory for the rest.
 
     C = A @ B by 4096 programs of 64x64 elements, in rows of 64: 32 of them need
     one block of rows of A and 32 blocks of columns of B
@@ -100,12 +101,12 @@ class Traffic:
 
     @cached_property
     def _divided(self) -> frozenset[Hashable]:
-        """The arrays of which each program has a part of its own."""
+        """The arrays that programs divide among themselves: no two load the same part."""
         shared = {a.array for a in self._accesses if a.first is None or _repeats(a.first)}
         return frozenset(self._arrays) - shared
 
     def _loaded_again(self, name: Hashable) -> int:
-        """The bytes that programs load in a later loop again, of what each has for itself."""
+        """The bytes of a divided array that later loops load a second time; 0 of a shared array."""
         if name not in self._divided:
             return 0
         moved: Counter[int] = Counter()

@@ -40,8 +40,12 @@ def collector_paused() -> Iterator[None]:
 
     A pass makes many objects and drops most of them soon.  The collector would go over all that are
     there again and again, and find little: the more of them there are, the longer it takes.
+
+    All threads share the collector.  The one that paused it resumes it, though another may be in a
+    body then, whose rest only takes longer: a count of bodies could stay too high where Ctrl-C or a
+    time limit interrupts its change, and nothing would ever be collected again.
     """
-    if not gc.isenabled():  # paused already, maybe by another thread, which ends that
+    if not gc.isenabled():  # paused already, by a body around this one or by another thread
         yield
         return
     gc.disable()

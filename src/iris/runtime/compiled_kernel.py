@@ -71,6 +71,24 @@ def are_alike_each_time(launches: Sequence[RecordedLaunch]) -> bool:
     )
 
 
+class MemoryNumbers(NamedTuple):
+    """Which memory the launches of a template use, by the numbers that stand for it there."""
+
+    of_launches: Sequence[Sequence[int]]  # for each array of each
+    used: tuple[int, ...]  # each once
+    written: tuple[int, ...]
+
+    @classmethod
+    def of(cls, launches: Sequence[RecordedLaunch]) -> MemoryNumbers:
+        used, written = [], []
+        for launch in launches:
+            kernel: CompiledKernel = launch.program.code
+            used.append([launch.arguments[n].memory for n in kernel.arrays])
+            written += [used[-1][n] for n in kernel.written]
+        each = dict.fromkeys([n for own in used for n in own])
+        return cls(used, tuple(each), tuple(dict.fromkeys(written)))
+
+
 class HasLines(Protocol):
     """A text whose lines come from lines of the user."""
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from ctypes import sizeof
 from typing import NamedTuple
 
-from iris.runtime.compiled_kernel import CompiledKernel
+from iris.runtime.compiled_kernel import CompiledKernel, MemoryNumbers
 from iris.runtime.device import Device, LaunchTemplate, Place, RecordedLaunch
 from iris.runtime.memory import Block, barriers_among
 from iris.runtime.messages import BUFFERS, Messages
@@ -50,20 +50,19 @@ class EncodedTemplate(LaunchTemplate):
         """The launches in parts of at most a batch, for the GPU to begin while others are
         encoded."""
         launches = [self._bind(*launch) for launch in self.on(places)]
-        numbers = [
-            [launch.arguments[n].memory for n in launch.program.code.arrays]
-            for launch in self.launches
-        ]
         starts = range(0, len(launches), MOST_LAUNCHES)
-        return [_Part(launches[n:][:MOST_LAUNCHES], numbers[n:][:MOST_LAUNCHES]) for n in starts]
+        return [
+            _Part(launches[n:][:MOST_LAUNCHES], self.launches[n:][:MOST_LAUNCHES]) for n in starts
+        ]
 
 
 class _Part:
     """Launches, and which memory is the buffers of each."""
 
-    def __init__(self, launches: Sequence[Launch], numbers: Sequence[Sequence[int]]):
-        self._numbers = [n for own in numbers for n in own]
-        count = len(self._numbers)
+    def __init__(self, launches: Sequence[Launch], recorded: Sequence[RecordedLaunch]):
+        self._numbers = MemoryNumbers.of(recorded)
+        self._buffers = [n for own in self._numbers.of_launches for n in own]
+        count = len(self._buffers)
         # All pointers, then all offsets; each launch has a part of both.
         self._pointers, self._offsets = (Pointer * count)(), (UInteger * count)()
         steps, at = [], 0
@@ -82,19 +81,15 @@ class _Part:
             at += size * sizeof(Pointer)
         self.steps = tuple(steps)
         self.pipelines = tuple([launch.pipeline for launch in launches])
-        self._used = tuple(dict.fromkeys(self._numbers))
-        both = zip(self.pipelines, numbers, strict=True)
-        written = [own[n] for pipeline, own in both for n in pipeline.written]
-        self._written = tuple(dict.fromkeys(written))
 
     def on(self, places: Sequence[Place]) -> Group:
-        used = [places[n] for n in self._used]
+        used = [places[n] for n in self._numbers.used]
         blocks = [memory.block for memory, _ in used]
         return Group(
             self,
             tuple(places),
             blocks,
-            [places[n][0].block for n in self._written],
+            [places[n][0].block for n in self._numbers.written],
             sum([block.size for block in blocks]),
             frozenset([block.home for block in blocks if block.home is not None]),
         )
@@ -102,8 +97,8 @@ class _Part:
     def tell_buffers(self, places: Sequence[Place]) -> None:
         """Write where the memory of all launches is, for Metal to read."""
         pointers = [memory.block.buffer.pointer for memory, _ in places]
-        self._pointers[:] = [pointers[n] for n in self._numbers]
-        self._offsets[:] = [places[n][1] for n in self._numbers]
+        self._pointers[:] = [pointers[n] for n in self._buffers]
+        self._offsets[:] = [places[n][1] for n in self._buffers]
 
 
 class Group(NamedTuple):

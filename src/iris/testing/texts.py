@@ -105,10 +105,11 @@ def language_of(device: Device) -> Language:
 
 @dataclass(frozen=True)
 class OnDevice:
-    """The oracle: Metal IR, as text on a device; of what is compiled already, by its source."""
+    """An oracle that emits the text of Metal IR and runs it on a device."""
 
     on: Device
-    # Equal texts may take arguments in another order: numbers are in one struct.
+    # Texts that are compiled already.  The key is the source: a text alone does not say in which
+    # order it takes its arguments.
     compiled: Mapping[Source, runtime.Program] = field(default_factory=dict)
 
     def __call__(self, program: Program) -> Judge:

@@ -290,7 +290,7 @@ def test_the_axis_with_an_end_is_outside_so_all_lanes_count_alike() -> None:
 
 
 def test_lanes_of_several_axes_are_reduced_at_once() -> None:
-    """Threads exchange one number of each simdgroup, not those of an axis."""
+    """Each simdgroup reduces its lanes first, and writes one number to threadgroup memory."""
     x = numbers(6, 4, 50, 50)
     (kernel,) = iris.jit(of_channels).lower(x).kernels
     reductions = re.findall(r"tile\.reduce sum (\d)", kernel.tile)

@@ -9,6 +9,7 @@ from typing import Any
 
 from cuda.bindings import driver as cuda
 
+from iris.runtime.compiled_kernel import MemoryNumbers
 from iris.runtime.cuda.cuda_streams import Launch, Launches, Stream, Streams, parameters_of
 from iris.runtime.cuda.driver import call
 from iris.runtime.device import Device, LaunchTemplate, Place, RecordedLaunch, Replay
@@ -118,12 +119,7 @@ class GraphTemplate(LaunchTemplate):
         self._graph: Graph | None = None  # once they have run
         self._launches: list[Launch] = []
         self._pointers: list[int] = []  # that all kernels were told
-        # Which memory is the arrays of each, and which all use and write.
-        self._numbers = [[x.arguments[n].memory for n in x.program.code.arrays] for x in launches]
-        both = zip(launches, self._numbers, strict=True)
-        written = [own[n] for launch, own in both for n in launch.program.code.written]
-        self._written = tuple(dict.fromkeys(written))
-        self._used = tuple(dict.fromkeys([n for own in self._numbers for n in own]))
+        self._numbers = MemoryNumbers.of(launches)
         kernels = [launch.program.code for launch in launches]
         self._kernels = tuple({kernel.name: kernel for kernel in kernels}.values())
 
@@ -151,7 +147,7 @@ class GraphTemplate(LaunchTemplate):
             # None is known while they change, which may end half way.
             before, self._pointers = self._pointers, []
             moved = {n for n, pointer in enumerate(pointers) if before[n : n + 1] != [pointer]}
-            for number, own in enumerate(self._numbers):
+            for number, own in enumerate(self._numbers.of_launches):
                 if not moved.isdisjoint(own):
                     self._move(self._graph, number, [pointers[n] for n in own])
             self._pointers = pointers
@@ -166,12 +162,12 @@ class GraphTemplate(LaunchTemplate):
         graph.change(number, self._launches[number])
 
     def _on(self, graph: Graph, places: Sequence[Place]) -> Launches:
-        blocks = [places[n][0].block for n in self._used]
+        blocks = [places[n][0].block for n in self._numbers.used]
         return Launches(
             graph.launchable,
             self._kernels,
             (graph, tuple(places)),
             blocks,
-            [places[n][0].block for n in self._written],
+            [places[n][0].block for n in self._numbers.written],
             tuple(dict.fromkeys([block.home for block in blocks if block.home is not None])),
         )

@@ -368,7 +368,6 @@ def _layout(pointers: int, constants: int, reports: int) -> _Layout:
     sizes = [*[8] * pointers, *[constants] * bool(constants), *[8] * reports, 12]
     ends = [*itertools.accumulate(sizes, initial=8 * len(sizes))]
     packed = struct.Struct(f"<{len(sizes)}Q{pointers}Q{constants}s{reports}Q3I")
-    assert packed.size == ends[-1]
     return _Layout(c_char * packed.size, packed.pack_into, tuple(ends[:-1]))
 
 

@@ -28,9 +28,13 @@ from iris.passes.graph.simplify.rule_helpers import (
 V = TypeVar("V", bound=Op)
 
 
+def _is_tensor(value: Value) -> bool:
+    """Whether a value is a tensor and no constant."""
+    return isinstance(value.type, Tensor) and not is_splat(value)
+
+
 def _tensor_operands(op: Op) -> list[Value]:
-    """The operands that are tensors and not constants."""
-    return [v for v in op.operands if isinstance(v.type, Tensor) and not is_splat(v)]
+    return [v for v in op.operands if _is_tensor(v)]
 
 
 def _common_views(op: Op, cls: type[V]) -> dict[Value, V]:
@@ -39,17 +43,17 @@ def _common_views(op: Op, cls: type[V]) -> dict[Value, V]:
     Empty unless all are the same view of one shape, and the other operands are broadcasts.
     """
     views = {}
-    for value in _tensor_operands(op):
+    for value in op.operands:
         if isinstance(value.op, cls):
             views[value] = value.op
-        elif not isinstance(value.op, graph.Broadcast):
+        elif not isinstance(value.op, graph.Broadcast) and _is_tensor(value):
             return {}
     alike = {(view.attributes, shape_of(view.operands[0])) for view in views.values()}
     return views if len(alike) == 1 else {}
 
 
 def _broadcasts(op: Op) -> dict[Value, graph.Broadcast]:
-    return {v: v.op for v in _tensor_operands(op) if isinstance(v.op, graph.Broadcast)}
+    return {v: v.op for v in op.operands if isinstance(v.op, graph.Broadcast)}
 
 
 def _apply_to(
@@ -124,8 +128,9 @@ def elementwise_of_pads(op: Elementwise, rewriter: Rewriter) -> None:
     """Pad after the op, with the op applied to the paddings."""
     pads = _common_views(op, graph.Pad)
     view = next(iter(pads.values()), None)
-    alone = not _broadcasts(op) and all(is_only_use(v, op) for v in pads)
-    if view is not None and alone and has_padding(view):
+    if view is None or not has_padding(view) or _broadcasts(op):
+        return
+    if all(is_only_use(v, op) for v in pads):
         before = InsertBefore(op, rewriter)
         result = _apply_to(before, op, shape_of(view.x), {v: pad.x for v, pad in pads.items()})
         value = _apply_to(before, op, (), {v: pad.value for v, pad in pads.items()})
