@@ -23,6 +23,7 @@ from iris.runtime.devices import select
 from iris.targets import nvidia
 from iris.testing import (
     bands,
+    dependent_sums,
     exchanges,
     fetches,
     indices,
@@ -149,11 +150,13 @@ def _fused() -> st.SearchStrategy[tuple[Program, Pipeline]]:
 
 
 def _handed() -> st.SearchStrategy[tuple[Program, Pipeline, bytes]]:
-    """A graph, how it is made kernels, and what chooses schedules for these.  As often as not it is
-    short: what goes along axes has kernels of its own."""
+    """A graph, how it is made kernels, and what chooses schedules for these.  Most are short: what
+    goes along axes has kernels of its own."""
     chosen = st.binary(min_size=SCHEDULE_BYTES, max_size=SCHEDULE_BYTES)
     short = partial(programs.graph, ops=_AGGREGATING, max_ops=4, portable=True)
-    several = st.one_of(_fusible(), short(), short(rounding=True))
+    # Each is a strategy of its own: the same one, again, would be drawn no more often.
+    dependent = [dependent_sums.programs() for _ in range(3)]
+    several = st.one_of(_fusible(), short(), short(rounding=True), *dependent)
     return st.tuples(several, graph_schedules(), chosen)
 
 

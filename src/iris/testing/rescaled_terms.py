@@ -199,7 +199,7 @@ def _square(of: graph.Reduce, deviation: Value, values: Mapping[Value, Array]) -
 @term_rules(math.Neg, math.Cast, graph.Reshape, graph.Broadcast, graph.Transpose)
 def _same(terms: Terms, op: Op, values: Mapping[Value, Array]) -> None:
     (value,) = op.operands
-    if value in terms.squares and isinstance(op, graph.Reshape | graph.Transpose):
+    if value in terms.squares and isinstance(op, graph.Reshape | graph.Transpose | graph.Broadcast):
         moved = [_moved(op, part) for part in terms.squares[value]]
         terms.squares[op.results[0]] = Term(*moved)
     term = terms.found.get(value)

@@ -13,15 +13,15 @@ from iris.testing.graph_views import dtype_of, shape_of, spread
 from iris.testing.graphs import GraphDraft
 
 MAXIMA = (ReduceKind.MAXIMUM, ReduceKind.MAXIMUM, ReduceKind.MAXNUM)
-SIDES = (Predicate.GE, Predicate.LE, Predicate.LT, Predicate.EQ)
+SIDES = (Predicate.GE, Predicate.GE, Predicate.LE, Predicate.LT, Predicate.EQ)
 COLUMNS = (1, 3, 16, 40)  # of what a product with weights has
 
 
 def softmax_like(draft: GraphDraft, x: Value, axis: int, choices: Choices) -> None:
     """Sums along an axis of terms `exp(x - max(x))`, and their uses."""
-    x = _masked(draft, x, choices) if choices.flag(3) else x
+    x = _masked(draft, x, choices) if choices.flag() else x
     maximum = _along(draft, choices.of(MAXIMA), x, axis)
-    other = draft.leaf(element_type(x.type)) if choices.flag(6) else x
+    other = draft.leaf(element_type(x.type)) if choices.flag(4) else x
     difference = draft.put(math.Sub(other, maximum))
     exponent = draft.put(math.Neg(difference)) if choices.flag(6) else difference
     terms = draft.put(choices.of((math.Exp, math.Exp, math.Exp2))(exponent))
@@ -45,7 +45,7 @@ def _masked(draft: GraphDraft, x: Value, choices: Choices) -> Value:
     attention."""
     type_ = element_type(x.type)
     lowest = draft.constant(float("-inf"), type_)
-    if choices.flag():
+    if choices.flag(4):
         condition = draft.condition(type_, choices)
     else:
         indices = Tensor(type_.shape, i32)

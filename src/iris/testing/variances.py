@@ -29,7 +29,7 @@ def variance_like(draft: GraphDraft, x: Value, axes: Sequence[int], choices: Cho
     divides = choices.flag()
     number = draft.constant(count if divides else 1 / count, kept)
     mean = draft.put((math.Div if divides else math.Mul)(total, number))
-    other = draft.leaf(element_type(x.type)) if choices.flag(6) else x
+    other = draft.leaf(element_type(x.type)) if choices.flag(4) else x
     pair = other, spread(draft, mean, shape)
     difference = draft.put(math.Sub(*(pair if choices.flag() else pair[::-1])))
     squares = _along(draft, draft.put(math.Mul(difference, difference)), axes)
