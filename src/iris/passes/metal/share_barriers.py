@@ -136,7 +136,7 @@ def _starts_exchange(op: Op, effects: Sequence[Effect], touched: set[Value]) -> 
             and isinstance(memory.op, metal.Alloc)
             and memory.op.parent is op.parent
             and memory not in touched
-            and all(isinstance(user, metal.Load | metal.Store) for user in memory.users)
+            and all(isinstance(user, (metal.Load, metal.Store)) for user in memory.users)
             for memory in written
         )
     )
