@@ -27,9 +27,9 @@ def _has_no_minus_zero(x: Value, assumed: set[Value]) -> bool:
         return op.value != 0 or copysign(1, op.value) > 0
     if isinstance(op, math.Add):
         return any(_has_no_minus_zero(v, {*assumed}) for v in op.operands)
-    if isinstance(op, math.Select | tile.Update):
+    if isinstance(op, (math.Select, tile.Update)):
         return all(_has_no_minus_zero(v, assumed) for v in op.operands[-2:])
-    if isinstance(op, tile.Broadcast | tile.ExpandDims | tile.Reshape | tile.Transpose):
+    if isinstance(op, (tile.Broadcast, tile.ExpandDims, tile.Reshape, tile.Transpose)):
         return _has_no_minus_zero(op.x, assumed)
     if isinstance(op, tile.Dot):
         return op.acc is not None and _has_no_minus_zero(op.acc, assumed)

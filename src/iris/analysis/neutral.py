@@ -206,7 +206,7 @@ def _maxima(loop: For) -> Iterator[_Maximum]:
     """The running maxima of floats."""
     for index, slot in enumerate(loop.carried()):
         op = slot.yielded.op
-        if not isinstance(op, math.Maximum | math.MaxNum) or slot.argument not in op.operands:
+        if not isinstance(op, (math.Maximum, math.MaxNum)) or slot.argument not in op.operands:
             continue
         if op.result.type.element.is_float:
             yield _Maximum(index, op, op.rhs if op.lhs is slot.argument else op.lhs)

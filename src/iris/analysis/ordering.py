@@ -21,8 +21,9 @@ stands in the innermost region that has both: before a loop or a branch rather t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, partial
+from typing import TypeAlias
 
 from iris.analysis.carried_memory import CarriedMemory, MemoryRange
 from iris.analysis.windows import Window, Windows
@@ -37,8 +38,8 @@ from iris.ir.waiting import is_volatile
 
 # What barriers order: nothing, the memory of the threadgroup, all memory.
 NOTHING, SHARED, ALL = range(3)
-ATOMICS = metal.Atomic | metal.AtomicLoad | metal.CompareExchange
-ELEMENTS = metal.Load | metal.Store | metal.Copy | ATOMICS  # what touches elements at an offset
+ATOMICS = metal.Atomic, metal.AtomicLoad, metal.CompareExchange
+ELEMENTS = metal.Load, metal.Store, metal.Copy, *ATOMICS  # what touches elements at an offset
 COMMUTING = {k for k in AtomicKind if k is not AtomicKind.EXCHANGE}
 
 
@@ -68,6 +69,10 @@ class AccessAddress:
     values: frozenset[Value]  # from what
 
 
+#: From a later turn of which loops, or from outside.
+Seen: TypeAlias = tuple[tuple[Op, bool], ...]
+
+
 @dataclass(slots=True, eq=False)
 class Touch:
     """An access to memory, never changed."""
@@ -77,11 +82,15 @@ class Touch:
     writes: bool
     atomic: bool
     is_still: bool = True  # the op would compute the same address now
-    seen: tuple[tuple[Op, bool], ...] = ()  # from a later turn of which loops, or from outside
+    seen: Seen = ()
 
     @property
     def memory(self) -> Value | Resource:
         return self.part.memory
+
+    def seen_as(self, part: MemoryRange, is_still: bool, seen: Seen) -> Touch:
+        """The access as it is seen from elsewhere."""
+        return Touch(self.op, part, self.writes, self.atomic, is_still, seen)
 
     @property
     def strength(self) -> int:
@@ -100,7 +109,7 @@ class Flow:
 
 
 def _is_atomic(op: Op) -> bool:
-    return isinstance(op, ATOMICS | metal.Fence) or is_volatile(op)
+    return isinstance(op, (*ATOMICS, metal.Fence)) or is_volatile(op)
 
 
 def _arrays(touched: Iterable[Value | Resource]) -> list[Value]:
@@ -238,7 +247,7 @@ class _Planner:
 
     def _address(self, touch: Touch) -> AccessAddress | None:
         """The address of an access as its op would compute it now, if that is the same."""
-        if touch.is_still and isinstance(touch.op, metal.Load | metal.Store):
+        if touch.is_still and isinstance(touch.op, (metal.Load, metal.Store)):
             return self.numbers.address(touch.op)
         return None
 
@@ -310,21 +319,20 @@ class _Planner:
         """An access as a later turn of a loop sees it."""
         seen, is_still = (*touch.seen, (loop, False)), self._is_still(touch, loop)
         for memory in self.memories.later(touch.memory, loop):
-            part = MemoryRange(memory, touch.part.span)
-            yield replace(touch, part=part, is_still=is_still, seen=seen)
+            yield touch.seen_as(MemoryRange(memory, touch.part.span), is_still, seen)
 
     def _outside(self, touch: Touch, loop: Op, is_still: bool) -> Iterable[Touch]:
         """An access as what comes before or after a loop sees it."""
         seen = (*touch.seen, (loop, True))
         parts = self.memories.outside(touch.memory, loop)
         if parts is None:
-            yield replace(touch, is_still=is_still, seen=seen)
+            yield touch.seen_as(touch.part, is_still, seen)
             return
         span = touch.part.span
         for memory, whole in parts:
             assert span is not None and whole is not None, f"{memory!r} rotates in part"
             moved = range(whole.start + span.start, whole.start + span.stop)
-            yield replace(touch, part=MemoryRange(memory, moved), is_still=False, seen=seen)
+            yield touch.seen_as(MemoryRange(memory, moved), False, seen)
 
     def _is_still(self, touch: Touch, loop: Op) -> bool:
         """Whether the op would compute the address of an access again after a turn of a loop: what
@@ -414,7 +422,7 @@ def _count(op: Op) -> int:
     """How many elements an access is of."""
     if isinstance(op, metal.Copy):
         return op.count
-    if isinstance(op, metal.Load | metal.Store):
+    if isinstance(op, (metal.Load, metal.Store)):
         return metal.count_of((op.result if isinstance(op, metal.Load) else op.value).type)
     return 1
 

@@ -200,7 +200,7 @@ class BodyKinds:
             return partial(combine, COMPARISONS[op.predicate])
         if isinstance(op, math.Cast) and of.is_float and element.is_float:
             return partial(combine, narrowed) if element.bits < of.bits else _kept
-        if isinstance(op, math.Mul | math.Div) and of.is_float:
+        if isinstance(op, (math.Mul, math.Div)) and of.is_float:
             make = self.product if isinstance(op, math.Mul) else self._quotient
             return partial(make, op.operands)
         rule: Callable[..., int] | None = result_kinds.get(type(op))
@@ -304,10 +304,10 @@ def _changes_nothing(op: Op, x: int, y: int) -> bool:
         return not y & ~(MINUS_ZEROS if x & MINUS_ZEROS else ZEROS)
     if isinstance(op, math.Sub):
         return not y & ~PLUS_ZEROS
-    if isinstance(op, math.Mul | math.Div):
+    if isinstance(op, (math.Mul, math.Div)):
         return y == ONE
     drops_nan = isinstance(op, math.MaxNum) and bool(x & NAN)
-    return isinstance(op, math.Maximum | math.MaxNum) and y == LOWEST and not drops_nan
+    return isinstance(op, (math.Maximum, math.MaxNum)) and y == LOWEST and not drops_nan
 
 
 def _selected(condition: int, x: int, y: int) -> int:

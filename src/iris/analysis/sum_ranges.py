@@ -53,7 +53,7 @@ class SumRanges:
 
     def _find(self, value: Value) -> Range:
         op, dtype = value.op, value.type.element
-        if isinstance(op, tile.ProgramId | tile.NumPrograms | tile.Extent):
+        if isinstance(op, (tile.ProgramId, tile.NumPrograms, tile.Extent)):
             if isinstance(op, tile.ProgramId) and self._grid:
                 return 0, max(0, self._grid[op.axis] - 1)
             return 0, dtype.high

@@ -200,7 +200,7 @@ class Windows:
             return loop.count if isinstance(loop, metal.Foreach) else None
         if isinstance(op, metal.Lane):
             return metal.SIMDGROUP_WIDTH
-        if not isinstance(op, math.And | math.Or | math.Xor | math.Shr):
+        if not isinstance(op, (math.And, math.Or, math.Xor, math.Shr)):
             return None
         a, b = self._limit(op.lhs), self._limit(op.rhs)
         if isinstance(op, math.And):

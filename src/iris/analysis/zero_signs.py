@@ -95,7 +95,7 @@ def _names_after(user: Op, index: int) -> Sequence[Value]:
 def _is_private(base: Value) -> bool:
     """Whether memory is an allocation that this program loads and stores, and nothing else."""
     return isinstance(base.op, metal.Alloc) and all(
-        isinstance(user, metal.Load | metal.Store) for user in base.users
+        isinstance(user, (metal.Load, metal.Store)) for user in base.users
     )
 
 

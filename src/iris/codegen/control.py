@@ -158,7 +158,7 @@ def _branch(
 def _start(ctx: Writer, op: control.Loop) -> list[str]:
     """Declare the variables that a loop carries."""
     for value in op.initial:
-        if not isinstance(value.type, ElementType | Threadgroup):
+        if not isinstance(value.type, (ElementType, Threadgroup)):
             raise ctx.unsupported(op, f"a loop carries no {value.type}")
     starts = [ctx.value(v) for v in op.initial]
     ctx.flush()

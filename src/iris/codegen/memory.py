@@ -57,7 +57,7 @@ def _is_wide(user: object) -> bool:
         return metal.count_of(user.result.type) > 1
     if isinstance(user, metal.Store):
         return metal.count_of(user.value.type) > 1
-    return isinstance(user, metal.View | For)  # which give it another name
+    return isinstance(user, (metal.View, For))  # which give it another name
 
 
 @emit(metal.View)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from iris.codegen.source import Source
 
 Lowered = TypeVar("Lowered")
-PRODUCTS = graph.Matmul | graph.Conv2d
+PRODUCTS = graph.Matmul, graph.Conv2d
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +71,7 @@ class GraphKernel:
         """The text of the kernel without a name in it, but with the lines that it comes from."""
         copy = self.module.clone()
         for op in copy.walk():
-            if isinstance(op, Func | graph.Kernel | graph.Launch):
+            if isinstance(op, (Func, graph.Kernel, graph.Launch)):
                 op.set_attribute("symbol", "kernel")
             for region in op.regions:
                 for argument in region.arguments:
@@ -231,12 +231,12 @@ def _tensor_name(value: Value) -> str | None:
 
     Copies and in-place scatters have a source.
     """
-    if value.name is not None or not isinstance(value.op, graph.Kernel | graph.Launch):
+    if value.name is not None or not isinstance(value.op, (graph.Kernel, graph.Launch)):
         return value.name
     source = value.op.written[value.index].op
     return (
         _tensor_name(source.x)
-        if isinstance(source, graph.Reshape | graph.Scatter)
+        if isinstance(source, (graph.Reshape, graph.Scatter))
         else value.op.symbol
     )
 

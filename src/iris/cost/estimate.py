@@ -495,7 +495,7 @@ def _rounds(body: Region, count: int) -> list[tuple[int, int]]:
 def _has_conditions(region: Region) -> bool:
     return any(
         isinstance(op, control.If)
-        or (isinstance(op, metal.Load | metal.Copy | metal.Store) and op.mask is not None)
+        or (isinstance(op, (metal.Load, metal.Copy, metal.Store)) and op.mask is not None)
         for op in region.walk()
     )
 

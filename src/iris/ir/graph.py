@@ -475,7 +475,7 @@ class Launch(GraphOp):
             for value in kernel.written:
                 if isinstance(value.op, Scatter):
                     into = storage_root(value.op.x)
-                    if into.op is not None and not isinstance(into.op, Kernel | Launch):
+                    if into.op is not None and not isinstance(into.op, (Kernel, Launch)):
                         continue  # a constant, say: it is in no memory, and the kernel has its own
                     other = writers.setdefault(into, kernel)
                     if other is not kernel:
@@ -497,7 +497,7 @@ class Launch(GraphOp):
 
 def launches_in(region: Region) -> list[Kernel | Launch]:
     """The kernels of a region, and the launches of several."""
-    return [op for op in region if isinstance(op, Kernel | Launch)]
+    return [op for op in region if isinstance(op, (Kernel, Launch))]
 
 
 def storage_root(value: Value) -> Value:

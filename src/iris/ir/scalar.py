@@ -148,7 +148,7 @@ def _extremum(op: Op, lhs: Array, rhs: Array) -> Array:
         return found
     # Of two zeros NumPy gives either one; -0 is less than +0.  Where either may be the result, take
     # the wrong one, to show what needs their order.
-    greater = isinstance(op, math.Maximum | math.MaxNum) is not op.attributes[0]
+    greater = isinstance(op, (math.Maximum, math.MaxNum)) is not op.attributes[0]
     zeros = np.where(np.signbit(lhs) == greater, rhs, lhs)
     return np.where((lhs == 0) & (rhs == 0), zeros, found)
 

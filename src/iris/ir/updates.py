@@ -43,7 +43,7 @@ def _sources(value: Value) -> Sequence[Value]:
         return (op.old,)  # a variable is made of what it held; what is assigned was another's
     if isinstance(op, ELEMENTWISE):
         return op.operands
-    if isinstance(op, tile.Broadcast | tile.ExpandDims):
+    if isinstance(op, (tile.Broadcast, tile.ExpandDims)):
         return () if element_type(op.x.type).shape else op.operands
     if isinstance(op, tile.Dot):
         return op.operands[2:]

@@ -8,8 +8,7 @@ from __future__ import annotations
 import gc
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from iris.errors import FileError, PassError, PipelineError, UserError
@@ -34,23 +33,21 @@ class Instrument:
         """Called when all passes are done, or when something stopped them."""
 
 
-@contextmanager
-def collector_paused() -> Iterator[None]:
-    """Leave cycles of objects to be found after the body.
+def _run_uncollected(pass_: Pass, module: Module) -> Mapping[str, int]:
+    """Run a pass, and leave cycles of objects to be found after it; gives what it counted.
 
     A pass makes many objects and drops most of them soon.  The collector would go over all that are
     there again and again, and find little: the more of them there are, the longer it takes.
 
     All threads share the collector.  The one that paused it resumes it, though another may be in a
-    body then, whose rest only takes longer: a count of bodies could stay too high where Ctrl-C or a
+    pass then, whose rest only takes longer: a count of passes could stay too high where Ctrl-C or a
     time limit interrupts its change, and nothing would ever be collected again.
     """
-    if not gc.isenabled():  # paused already, by a body around this one or by another thread
-        yield
-        return
+    if not gc.isenabled():  # paused already, maybe by another thread
+        return pass_.run(module) or {}
     gc.disable()
     try:
-        yield
+        return pass_.run(module) or {}
     finally:
         gc.enable()
 
@@ -78,8 +75,7 @@ def run(
         for position, pass_ in enumerate(pipeline):
             check_level(pass_, work)
             start = time.perf_counter()
-            with collector_paused():
-                counts = pass_.run(work) or {}
+            counts = _run_uncollected(pass_, work)
             seconds = time.perf_counter() - start
             for instrument in instruments:
                 instrument.after(position, pass_, work, seconds, counts)

@@ -201,7 +201,7 @@ def _checked(tree: Any, least: int, what: str) -> IntTuple:
         if not tree:
             raise LayoutError("a layout needs at least one mode, not ()")
         return tuple([_checked(branch, least, what) for branch in tree])
-    if not isinstance(tree, int | np.integer):
+    if not isinstance(tree, (int, np.integer)):
         raise LayoutError(f"a {what} is an integer or a tuple of them, not {tree!r}")
     if tree < least:
         raise LayoutError(f"a {what} is at least {least}, not {tree}")

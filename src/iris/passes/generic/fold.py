@@ -61,7 +61,7 @@ def evaluate(op: Op, rewriter: Rewriter) -> None:
     type_ = element_type(op.results[0].type)
     known = scalar.evaluate(op, *operands)
     bits = int(scalar.to_bits(type_.element, known)[0])
-    if known[0] != known[0] and not isinstance(op, math.Select | math.Bitcast):
+    if known[0] != known[0] and not isinstance(op, (math.Select, math.Bitcast)):
         bits = encode(nan, type_.element)  # which nan arithmetic makes is up to the machine
     rewriter.replace(op, Constant.of_bits(bits, type_))
 

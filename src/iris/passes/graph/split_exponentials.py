@@ -26,12 +26,12 @@ def maximum_of(op: graph.Reduce) -> graph.Reduce | None:
     grown = op.x.op
     if op.kind is not ReduceKind.SUM or op.x.type.element is not f32:
         return None
-    if not isinstance(grown, math.Exp | math.Exp2) or not isinstance(grown.x.op, math.Sub):
+    if not isinstance(grown, (math.Exp, math.Exp2)) or not isinstance(grown.x.op, math.Sub):
         return None
     x, top = grown.x.op.operands
     if not is_repeated(top, op.axes):
         return None
-    while isinstance(top.op, graph.Broadcast | graph.Reshape):
+    while isinstance(top.op, (graph.Broadcast, graph.Reshape)):
         top = top.op.x
     found = top.op
     if not isinstance(found, graph.Reduce) or found.kind is not ReduceKind.MAXIMUM:

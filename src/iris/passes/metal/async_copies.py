@@ -83,7 +83,7 @@ def _visit(region: Region) -> int:
 
 def _stores_of(op: Op) -> list[_Stored]:
     """How all that an op loads is stored; nothing if some of it is not, or not to be copied."""
-    if not isinstance(op, If | metal.Foreach | metal.Load) or not op.results:
+    if not isinstance(op, (If, metal.Foreach, metal.Load)) or not op.results:
         return []
     stores = [_stored(value) for value in op.results]
     found = [s for s in stores if s is not None and _is_copied(s.value, s)]
@@ -115,7 +115,7 @@ def _until_loop(op: Op) -> Iterator[Op]:
 
 def _repeats(op: Op) -> bool:
     """Whether an op is a loop, which waits for copies in each of its rounds."""
-    return isinstance(op, For | While)
+    return isinstance(op, (For, While))
 
 
 def _is_copied(value: Value, store: _Stored) -> bool:

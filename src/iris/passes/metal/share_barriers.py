@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 
 from iris.ir import metal
 from iris.ir.control import Func
@@ -42,12 +43,18 @@ class ShareBarriers(TargetPass):
     level = Level.METAL
 
     def run(self, module: Module) -> dict[str, int]:
-        functions = [f for f in module if isinstance(f, Func) and not sharing_pays(f, self.target)]
-        return {"stores": sum(_visit(f.body) for f in functions)}
+        moved = 0
+        for function in module:
+            if isinstance(function, Func):
+                # Few functions have a store to move, of which this is then asked.
+                shares = cache(partial(sharing_pays, function, self.target))
+                moved += _visit(function.body, shares)
+        return {"stores": moved}
 
 
-def _visit(region: Region) -> int:
-    """Move the stores of a region and of the regions inside it; give how many moved."""
+def _visit(region: Region, shares: Callable[[], bool]) -> int:
+    """Move the stores of a region and of the regions inside it, unless the function `shares`
+    memory; give how many moved."""
     moved = 0
     touched: set[Value] = set()
     unordered: set[Value] = set()  # written since the last wait
@@ -60,9 +67,9 @@ def _visit(region: Region) -> int:
         touched.update(_memories(effects))
         waits = not unordered.isdisjoint(reads(effects))
         if waits and _is_plain(op):
-            moved += _move_stores(op, touched)
+            moved += _move_stores(op, touched, shares)
         elif not _is_plain(op):
-            moved += sum(map(_visit, op.regions))
+            moved += sum([_visit(inner, shares) for inner in op.regions])
         if waits or not _is_plain(op):
             unordered.clear()
         unordered.update(_memories(e for e in effects if e.access.writes))
@@ -70,7 +77,7 @@ def _visit(region: Region) -> int:
     return moved
 
 
-def _move_stores(wait: Op, touched: set[Value]) -> int:
+def _move_stores(wait: Op, touched: set[Value], shares: Callable[[], bool]) -> int:
     """Move later stores before an op, with the ops that they need; give how many moved."""
     movable: list[Op] = []
     stores: set[Op] = set()
@@ -97,6 +104,8 @@ def _move_stores(wait: Op, touched: set[Value]) -> int:
             if is_store:
                 stores.add(op)
         op = op.next
+    if not stores or shares():
+        return 0
     needed: set[Value] = set()
     moving: list[Op] = []
     for op in reversed(movable):
@@ -127,7 +136,7 @@ def _starts_exchange(op: Op, effects: Sequence[Effect], touched: set[Value]) -> 
             and isinstance(memory.op, metal.Alloc)
             and memory.op.parent is op.parent
             and memory not in touched
-            and all(isinstance(user, metal.Load | metal.Store) for user in memory.users)
+            and all(isinstance(user, (metal.Load, metal.Store)) for user in memory.users)
             for memory in written
         )
     )

@@ -83,7 +83,7 @@ class _Waits:
             elif pending and (isinstance(op, metal.Barrier) or self._touches(op.walk(), pending)):
                 self._wait(op)
                 pending = []
-            if isinstance(op, If | metal.Foreach):
+            if isinstance(op, (If, metal.Foreach)):
                 pending = [p for inner in op.regions for p in self._region(inner, pending)]
             if isinstance(op, metal.Foreach) and self._touches(op.walk(), pending):
                 self._wait(op.body.end)  # the next turn does
@@ -174,7 +174,7 @@ def _copied(op: Op) -> Iterator[MemoryRange]:
 def _touched(ops: Iterable[Op]) -> Iterator[MemoryRange]:
     """The memories of the threadgroup that ops touch, but by copies."""
     for op in ops:
-        if isinstance(op, metal.Copy | metal.Alloc):
+        if isinstance(op, (metal.Copy, metal.Alloc)):
             continue
         for _, resource in op.effects():
             if _is_of_threadgroup(resource):

@@ -96,7 +96,7 @@ def follow_loop(op: Loop, masks: Masks) -> None:
     only after the body, so the loop is visited again, on a fresh copy, until the assumptions hold.
     """
     has_masks = any(
-        isinstance(inner, tile.MaskedLoad | tile.Update)
+        isinstance(inner, (tile.MaskedLoad, tile.Update))
         or not masks.of.keys().isdisjoint(inner.operands)
         for inner in op.walk()
     )

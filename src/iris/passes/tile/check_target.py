@@ -28,7 +28,7 @@ class CheckTarget(TargetPass):
     level = Level.TILE
 
     def run(self, module: Module) -> dict[str, int]:
-        atomics = [op for op in module.walk() if isinstance(op, tile.Atomic | tile.AtomicCas)]
+        atomics = [op for op in module.walk() if isinstance(op, (tile.Atomic, tile.AtomicCas))]
         for op in atomics:
             check(op, self.target)
         return {"atomics": len(atomics)}

@@ -130,7 +130,7 @@ class Masks:
             if op.terminator:  # what it carries is its parent's to follow
                 break
             masked = not self.of.keys().isdisjoint(op.operands)
-            if masked or op.regions or isinstance(op, tile.MaskedLoad | tile.Update):
+            if masked or op.regions or isinstance(op, (tile.MaskedLoad, tile.Update)):
                 self.insert_before(op)
                 rule: Rule = follow[type(op)]
                 rule(op, self)
@@ -360,7 +360,7 @@ class Masks:
             return x
         if isinstance(op, Constant):
             return self.make(Constant.of_bits(op.bits, op.dtype))
-        if isinstance(op, tile.Broadcast | tile.ExpandDims):
+        if isinstance(op, (tile.Broadcast, tile.ExpandDims)):
             return self._narrow(op.x)
         if isinstance(op, tile.Transpose):
             return self._reordered(self._narrow(op.x), [op.permutation[a] for a in axes])

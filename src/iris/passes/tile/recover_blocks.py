@@ -57,7 +57,7 @@ class RecoverBlocks(Pass):
         sums = Sums()
         blocks = 0
         for op in module.walk():
-            if isinstance(op, tile.Load | tile.Store) and VOLATILE not in op.effects():
+            if isinstance(op, (tile.Load, tile.Store)) and VOLATILE not in op.effects():
                 block = _find_block(op, sums)
                 if block is not None:
                     _replace_access(op, block)

@@ -78,7 +78,7 @@ def _deviating(elements: ElementGraph, total: ReduceExpr) -> ElementRef | None:
 def _is_mean(elements: ElementGraph, ref: ElementRef, x: ElementRef, total: ReduceExpr) -> bool:
     """Whether an element is the mean of others along the axes of a sum."""
     mean = elements.defined(ref)
-    if not isinstance(mean, Pointwise) or not isinstance(mean.op, math.Mul | math.Div):
+    if not isinstance(mean, Pointwise) or not isinstance(mean.op, (math.Mul, math.Div)):
         return False
     summed, factor = map(elements.defined, mean.operands)
     if isinstance(mean.op, math.Mul) and isinstance(summed, SplatExpr):

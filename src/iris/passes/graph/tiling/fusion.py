@@ -623,7 +623,7 @@ def _elementwise_chain(value: Value, reader: Candidate) -> list[Value]:
         read = [v for v in dict.fromkeys(op.operands) if v in left]
         if not read:
             continue
-        if not isinstance(op, Elementwise | graph.Reshape | graph.Transpose):
+        if not isinstance(op, (Elementwise, graph.Reshape, graph.Transpose)):
             break
         (result,) = op.results
         for v in read:

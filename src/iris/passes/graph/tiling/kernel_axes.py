@@ -49,7 +49,7 @@ def reuse_output_axes(elements: ElementGraph) -> ElementGraph:
     reductions = [e for e in elements.aggregates.values() if isinstance(e, ReduceExpr)]
     if not reductions:
         return elements
-    computed = [r for r, e in elements.exprs.items() if isinstance(e, LoadExpr | Aggregate)]
+    computed = [r for r, e in elements.exprs.items() if isinstance(e, (LoadExpr, Aggregate))]
     outermost = {*elements.reduction_axes.get(frozenset(), ())}
     replacements: dict[Axis, IndexExpr] = {}
     for over in dict.fromkeys(e.over for e in reductions if outermost.issuperset(e.over)):

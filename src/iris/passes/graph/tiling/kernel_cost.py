@@ -84,7 +84,7 @@ def _work(elements: ElementGraph, loops: _Loops) -> dict[tuple[frozenset[Axis], 
     times = dict(loops)
     both = zip(elements.exprs.items(), elements.dependencies.values(), strict=True)
     for (ref, expr), axes in both:
-        if isinstance(expr, LoadExpr | Pointwise):
+        if isinstance(expr, (LoadExpr, Pointwise)):
             own = work[axes, times.get(ref, 1)]
             if isinstance(expr, Pointwise):
                 own.computed[type(expr.op)] += 1

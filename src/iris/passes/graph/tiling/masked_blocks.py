@@ -102,7 +102,7 @@ class _Values:
     def _atom(self, atom: Atom) -> Array | None:
         if isinstance(atom, Axis):
             return self._indices.get(atom)
-        if not isinstance(atom, Quotient | Remainder):
+        if not isinstance(atom, (Quotient, Remainder)):
             return None
         value = self._index(atom.dividend)
         if value is None:

@@ -86,7 +86,7 @@ def may_materialize(op: Op) -> bool:
     if isinstance(op, VIEWS):
         return False
     users = list(op.results[0].users)
-    is_fused_on = len(users) == 1 and isinstance(users[0], Elementwise | graph.Reduce)
+    is_fused_on = len(users) == 1 and isinstance(users[0], (Elementwise, graph.Reduce))
     return not (isinstance(op, Elementwise) and is_fused_on)
 
 

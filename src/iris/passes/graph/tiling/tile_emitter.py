@@ -311,7 +311,7 @@ class Emitter:
 
     def _atom(self, atom: Atom, frame: Frame) -> tuple[Value, int]:
         """The value of a multiple of an atom, and the factor."""
-        if isinstance(atom, Quotient | Remainder):
+        if isinstance(atom, (Quotient, Remainder)):
             x = self.index(atom.dividend, frame)
             op = math.FloorDiv if isinstance(atom, Quotient) else math.Mod
             return self.b(op(x, self.constant_like(atom.divisor, x))), 1

@@ -175,9 +175,9 @@ class _LayoutAssignment:
         op, preferred = value.op, self.preferences.of(value)
         if preferred is None or not isinstance(value.type, Tile):
             return False
-        if isinstance(op, tile.ExpandDims | tile.Reshape | tile.Transpose):
+        if isinstance(op, (tile.ExpandDims, tile.Reshape, tile.Transpose)):
             return self._is_worth_reloading(op.x, layouts_for_result[type(op)](op, layout)[0])
-        if not isinstance(op, tile.Load | tile.LoadTile):
+        if not isinstance(op, (tile.Load, tile.LoadTile)):
             return False
         if any(may_alias(op.base, written) for written in self.written):
             return False

@@ -29,7 +29,7 @@ _ROWS, _COLUMNS = APPLE_FRAGMENT.apply(register=0, lane=np.arange(SIMDGROUP_WIDT
 def fastest_axis(value: Value, axes: Axes) -> int:
     """The axis that is contiguous in the memory that a tile is loaded from."""
     op = value.op
-    if isinstance(op, tile.Load | tile.LoadTile):
+    if isinstance(op, (tile.Load, tile.LoadTile)):
         return order(op, axes)[0]
     if isinstance(op, tile.Transpose):
         return op.permutation.index(fastest_axis(op.x, axes))
@@ -40,7 +40,7 @@ def fastest_axis(value: Value, axes: Axes) -> int:
         return max(0, fastest_axis(op.x, axes) - 1)
     if isinstance(op, Elementwise):
         for x in op.operands:
-            if isinstance(x.type, Tile) and not isinstance(x.op, tile.Broadcast | Constant):
+            if isinstance(x.type, Tile) and not isinstance(x.op, (tile.Broadcast, Constant)):
                 return fastest_axis(x, axes)
     return len(shape) - 1
 

@@ -89,7 +89,7 @@ def replaced_arguments(loop: For) -> set[Value]:
 
 def check_initial(loop: For, initial: Value) -> None:
     """Refuse a staged tile that is needed for more than a loop to begin with."""
-    is_own = initial.home is loop.parent and isinstance(initial.op, tile.Stage | For)
+    is_own = initial.home is loop.parent and isinstance(initial.op, (tile.Stage, For))
     if not is_own or len(initial.users) > 1 or loop.operands.count(initial) > 1:
         raise PipelineError(
             f"{initial!r} is not lowered: a loop writes over the staged tile that it begins with, "
