@@ -447,6 +447,32 @@ def test_what_is_left_of_the_error_function(device: str) -> None:
     np.testing.assert_array_equal(out, [0, 2, np.nan, 0, np.inf, np.nan, 1, 0, np.nan])
 
 
+@pytest.mark.parametrize("device", ["interp:metal", pytest.param(SHARING, marks=pytest.mark.metal)])
+def test_structs_are_chosen_and_enums_held(device: str) -> None:
+    x = floats(2, 200) * 3
+    y = np.zeros_like(x)
+    loaded("choices").online_softmax[2, 128](x, y, 200, device=device)
+    e = np.exp(x.astype(float) - x.max(1, keepdims=True))
+    np.testing.assert_allclose(y, e / e.sum(1, keepdims=True), 1e-4)
+    given = np.dtype([("n", "i4"), ("scale", "f4"), ("op", "u4"), ("sign", "i4"), ("small", "u1")])
+    a, b = floats(40), floats(40)
+    results = {0: a + 2 * b, 3: np.maximum(a, b), 4: np.maximum(a, b), 2**32 - 1: 0 * a}
+    for op, expected in results.items():
+        found, settings = a.copy(), np.array((40, 2, op, -2, 7), np.dtype(given, align=True))
+        loaded("choices").apply[1, 64](found, b, settings, device=device)
+        np.testing.assert_allclose(found, expected - 2 + 100, 1e-5)
+
+
+@pytest.mark.parametrize("device", ["interp:metal", pytest.param(SHARING, marks=pytest.mark.metal)])
+def test_only_the_struct_that_is_chosen_is_read(device: str) -> None:
+    pairs = np.zeros(4, np.dtype([("a", "i4"), ("b", "i4")]))
+    pairs["a"], pairs["b"] = np.arange(4), 10 * np.arange(4)
+    out = np.zeros(32, np.int32)
+    loaded("choices").picked[1, 32](pairs, out, 4, device=device)
+    t = np.arange(32)
+    np.testing.assert_array_equal(out, np.where(t < 4, 11 * t + 1, 200 - t))
+
+
 def test_a_width_of_segments_is_a_power_of_two() -> None:
     given = ints(64), np.zeros(128, np.int32), 6
     with pytest.raises(ProgramError, match="the width is a power of two, up to 32"):
@@ -565,6 +591,15 @@ struct Pair {
 };
 __global__ void k(int *x, Pair p) {
     x[0] = p.a[0];
+}
+""",
+    "one of two structs, changed": """\
+struct Pair { int a, b; };
+__global__ void k(int *x) {
+    Pair p = {1, 2}, q = {3, 4};
+    (x[0] > 0 ? p : q).a = 5;
+     ^ a struct by ?: is copied only: give it a variable of its own
+    x[1] = p.a + q.a;
 }
 """,
     "reference to an argument": """\

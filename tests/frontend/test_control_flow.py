@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 import iris
 from iris.errors import CarriedError, ControlFlowError, ProgramError, ScopeError
+from iris.frontend import control_flow
 
 DEVICES = ("interp", "interp:metal")
 
@@ -219,3 +221,16 @@ def test_a_loop_that_is_unrolled_often_says_so() -> None:
         first = kernel.__wrapped__.__code__.co_firstlineno
         assert [w.filename for w in caught] == [__file__]
         assert 2 < caught[0].lineno - first < 8
+
+
+def test_new_syntax_stands_at_the_first_line_of_its_statement() -> None:
+    loops = " for i in range(n):\n  s = (s +\n   i)\n while s:\n  s -= 1\n  n = s\n"
+    text = f"def f(n, s):\n{loops} return s"
+    function = ast.parse(text).body[0]
+    assert isinstance(function, ast.FunctionDef)
+    old = {id(node) for node in ast.walk(function)}
+    control_flow.rewrite(function)
+    new = [n for n in ast.walk(function) if id(n) not in old and isinstance(n, ast.stmt)]
+    lines = {(node.lineno, node.end_lineno) for node in new}
+    assert lines == {(1, 8), (2, 2), (3, 4), (5, 5), (6, 6), (7, 7)}  # 1: what parameters hold
+    compile(ast.Module([function], []), "f", "exec")  # which wants a place of every piece

@@ -33,14 +33,18 @@ def rewrite(function: ast.FunctionDef | ast.Lambda) -> None:
         _Rewriter().visit_Lambda(function)
     else:
         _Rewriter().visit_body(function)
-    ast.fix_missing_locations(function)
+    _place_new(function)
 
 
 def assigned_names(nodes: Sequence[ast.AST]) -> tuple[str, ...]:
     """The variables that statements assign, in order, without variables of inner functions."""
-    inside = [inner for node in nodes for inner in _walk_scope(node)]
+    return _names_bound([inner for node in nodes for inner in _walk_scope(node)])
+
+
+def _names_bound(inside: Sequence[ast.AST]) -> tuple[str, ...]:
+    """The variables that pieces of syntax assign by themselves, in order."""
     names = [_BINDERS[type(inner)](inner) for inner in inside if type(inner) in _BINDERS]
-    return tuple(dict.fromkeys(n for n in names if n and not n.startswith(RUNTIME)))
+    return tuple(dict.fromkeys([n for n in names if n and not n.startswith(RUNTIME)]))
 
 
 # The variable that a piece of syntax gives a value or takes it away, by its kind.
@@ -70,7 +74,19 @@ def _walk_scope(node: ast.AST) -> Iterator[ast.AST]:
         if isinstance(node, _COMPREHENSIONS):  # of these, only `:=` assigns outside
             yield from [n.target for n in ast.walk(node) if isinstance(n, ast.NamedExpr)]
         elif not isinstance(node, _SCOPES):
-            left += reversed(list(ast.iter_child_nodes(node)))
+            left += reversed(_parts_of(node))
+
+
+def _parts_of(node: ast.AST) -> list[Any]:
+    """The syntax right within a piece, as of `ast.iter_child_nodes`, in a third of the time."""
+    parts: list[Any] = []
+    for name in node._fields:
+        value = getattr(node, name, None)
+        if type(value) is list:
+            parts += [part for part in value if isinstance(part, ast.AST)]
+        elif isinstance(value, ast.AST) and value._fields:
+            parts.append(value)
+    return parts
 
 
 class _Rewriter(ast.NodeTransformer):
@@ -90,7 +106,7 @@ class _Rewriter(ast.NodeTransformer):
         if not any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in inside):
             join_returns(function)
         every = (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)
-        changed = self._assigned(function.body)
+        changed = _names_bound(inside)
         held = [_number_in(a.arg) for a in every if a.arg in changed]
         body = [*held, *self._statements(function.body)]
         # They stay variables of the function, though no statement is left that assigns them.
@@ -211,13 +227,13 @@ class _Rewriter(ast.NodeTransformer):
             iterable.func = _runtime("range_of", [_name("range")])
         made = _runtime("ForLoop", [iterable, _strings(carried), _call("locals", [])])
         node.iter = _located(node.iter, _name(name))
-        node.body = self._inside(name, node.body, loop=True)
-        node.body = [
+        body = [
             *_when_traced(name, _assign(carried, _method(name, "start"))),
             *[_do(_runtime("named", [ast.Constant(value=n), _name(n)])) for n in targets],
-            *node.body,
+            *self._inside(name, node.body, loop=True),
             *_when_traced(name, [_do(_method(name, "finish", [_call("locals", [])]))]),
         ]
+        node.body = _at(node, body)
         node.orelse = self._statements(node.orelse)
         every = [*carried, *targets]
         after = _when_traced(name, _assign(every, _method(name, "results", [_strings(every)])))
@@ -395,7 +411,9 @@ class _Rewriter(ast.NodeTransformer):
 
 def _noting(node: ast.stmt) -> list[ast.stmt]:
     """What follows a statement that may change objects."""
-    for inner in ast.walk(node):
+    left: list[ast.AST] = [node]
+    for inner in left:  # which grows
+        left += _parts_of(inner)
         changes = isinstance(inner, (ast.Subscript, ast.Attribute)) and not _loads(inner)
         if changes or isinstance(inner, (ast.Call, ast.AugAssign)):
             return [_do(_runtime("noted", []))]
@@ -526,12 +544,24 @@ def _located(node: ast.AST, new: ast.expr) -> ast.expr:
 def _at(node: ast.stmt, statements: list[ast.stmt]) -> list[ast.stmt]:
     """Give new statements the place of the one they stand for (its first line, not its body's)."""
     head = getattr(node, "test", None) or getattr(node, "iter", None) or node
-    left: list[ast.AST] = [*statements]
-    for inner in left:  # which grows
-        is_new = isinstance(inner, (ast.expr, ast.stmt)) and not hasattr(inner, "lineno")
-        if is_new:
-            ast.copy_location(inner, head)
-        # What has a place already holds nothing of this statement's.
-        if is_new or inner in statements or not hasattr(inner, "lineno"):
-            left += ast.iter_child_nodes(inner)
+    for statement in statements:
+        if not hasattr(statement, "lineno"):
+            ast.copy_location(statement, head)
     return statements
+
+
+def _place_new(function: ast.AST) -> None:
+    """Give what has no place in the text that of the syntax around it."""
+    left: list[tuple[Any, Any]] = [(function, _PLACE(function))]
+    while left:
+        node, place = left.pop()
+        for part in _parts_of(node):
+            around = place
+            if hasattr(part, "lineno"):
+                around = _PLACE(part)
+            elif part._attributes:
+                part.lineno, part.col_offset, part.end_lineno, part.end_col_offset = place
+            left.append((part, around))
+
+
+_PLACE = operator.attrgetter("lineno", "col_offset", "end_lineno", "end_col_offset")

@@ -32,7 +32,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from iris.frontend.decorated import Decorated
-from iris.frontend.numbers import VariableFloat, VariableInt
 from iris.frontend.tracing import current, location
 from iris.ir.core import Location
 
@@ -297,13 +296,19 @@ def parts(x: object) -> Contents | None:
     """What a value that never changes is made of, by place: of a tuple, a frozen dataclass."""
     if isinstance(x, tuple):
         return {Place(True, k): v for k, v in enumerate(x)}
-    frozen = getattr(getattr(type(x), "__dataclass_params__", None), "frozen", False)
-    if not frozen or isinstance(x, type):
+    if not _is_frozen(type(x)):  # type: ignore[arg-type]
         return None
     held = _attributes(x)
     if held is None:  # a value of this compiler's
         held = {field.name: getattr(x, field.name) for field in fields(x)}  # type: ignore[arg-type]
     return {Place(False, n): v for n, v in held.items()}
+
+
+@functools.lru_cache(maxsize=1024)
+def _is_frozen(kind: type) -> bool:
+    """Whether the objects of a class are those of a frozen dataclass."""
+    said = getattr(kind, "__dataclass_params__", None)
+    return getattr(said, "frozen", False) and not issubclass(kind, type)
 
 
 def rebuilt(like: Any, held: Contents) -> Any:
@@ -357,9 +362,6 @@ class Watched:
         self.last = self.given = held
 
 
-_ATOMS = {bool, int, float, str, bytes, type(None), VariableInt, VariableFloat}
-
-
 class Reach:
     """What the names of the functions being traced reach, and how often each object is held."""
 
@@ -402,6 +404,8 @@ class Reach:
         shared = {*code.co_cellvars, *code.co_freevars}
         for name, value in frame.f_locals.items():
             if name.startswith("iris_") or (names is not None and name not in names):
+                continue
+            if _leads_nowhere(type(value)):  # type: ignore[arg-type]
                 continue
             if name in shared:
                 self._refer(("cell", name), value, name)
@@ -459,7 +463,9 @@ class Reach:
 
     def _go_on(self, held: Contents, path: str) -> None:
         """Go on to what an object holds that may hold others."""
-        self._work += [(v, p.within(path)) for p, v in held.items() if type(v) not in _ATOMS]
+        for place, value in held.items():
+            if not _leads_nowhere(type(value)):  # type: ignore[arg-type]
+                self._work.append((value, place.within(path)))
 
     def _methods(self, kind: type) -> None:
         for base in kind.__mro__:
@@ -495,6 +501,15 @@ def _called_by(x: object) -> Iterable[Any]:
 _called_by.register(Decorated, lambda x: [getattr(x, "__wrapped__", None)])
 _called_by.register(MethodType, lambda x: [x.__self__, x.__func__])
 _called_by.register(functools.partial, lambda x: [x.func, *x.args, *x.keywords.values()])
+
+
+@functools.lru_cache(maxsize=1024)
+def _leads_nowhere(kind: type) -> bool:
+    """Whether the objects of a class hold nothing that may change, and call nothing."""
+    if issubclass(kind, (tuple, FunctionType)) or _is_frozen(kind):  # type: ignore[arg-type]
+        return False
+    calls = _called_by.dispatch(kind) is not _called_by.dispatch(object)
+    return not calls and _readers(kind) == (None, False)  # type: ignore[arg-type]
 
 
 @functools.lru_cache(maxsize=1024)

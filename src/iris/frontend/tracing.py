@@ -189,6 +189,7 @@ _FOREIGN = {
 
 class _State(threading.local):
     tracer: Tracer | None = None
+    at: tuple[CodeType, int, Location] | None = None  # the instruction asked for last, its line
 
 
 _state = _State()
@@ -284,21 +285,25 @@ class at_line:
 
 def is_users(frame: FrameType) -> bool:
     """Whether a frame is not of Iris, of NumPy, or of Python's own library."""
-    return _is_file_of_users(frame.f_code.co_filename)
+    return _is_users[frame.f_code.co_filename]
 
 
-@functools.lru_cache(maxsize=1024)
-def _is_file_of_users(file: str) -> bool:
-    if file.startswith(_NOT_THE_USERS):
-        return False
-    return not file.startswith(_LIBRARY) or "-packages" in file
+class _FilesOfUsers(dict[str, bool]):
+    """Whether a file is the user's: each op that is traced asks it of a dozen frames."""
+
+    def __missing__(self, file: str) -> bool:
+        is_others = file.startswith(_LIBRARY) and "-packages" not in file
+        self[file] = is_users = not is_others and not file.startswith(_NOT_THE_USERS)
+        return is_users
+
+
+_is_users = _FilesOfUsers()
 
 
 def user_frame() -> FrameType | None:
     """The nearest frame of the user's."""
     frame: FrameType | None = sys._getframe(1)
-    # As `is_users` says, asked of a file: each op that is traced asks it of a dozen frames.
-    while frame is not None and not _is_file_of_users(frame.f_code.co_filename):
+    while frame is not None and not _is_users[frame.f_code.co_filename]:
         frame = frame.f_back
     return frame
 
@@ -306,7 +311,14 @@ def user_frame() -> FrameType | None:
 def location() -> Location | None:
     """The user's line."""
     frame = user_frame()
-    return None if frame is None else Location(frame.f_code.co_filename, frame.f_lineno)
+    if frame is None:
+        return None
+    # Python finds a line by going through the table of the code, which is long.
+    code, step = frame.f_code, frame.f_lasti
+    at = _state.at
+    if at is None or at[1] != step or at[0] is not code:
+        at = _state.at = code, step, Location(code.co_filename, frame.f_lineno)
+    return at[2]
 
 
 def error_here(kind: type[Error], message: str) -> Error:

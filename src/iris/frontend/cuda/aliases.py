@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from iris.frontend.cuda.clang import Node, inner, walk
+from iris.frontend.cuda.enums import integers_of
 
 _ALIASES = ("TypedefDecl", "TypeAliasDecl")
 _RECORDS = ("CXXRecordDecl", "ClassTemplateSpecializationDecl")
@@ -33,7 +34,7 @@ def desugar(declarations: Sequence[Node]) -> None:
     known = {name: text for name, text in known.items() if name != text}
     longest = sorted(known, key=len, reverse=True)
     pattern = re.compile(
-        rf"(?<![\w:])(?:typename )?({'|'.join(map(re.escape, longest))})(?![\w:<])"
+        rf"(?<![\w:])(?:typename |enum )?({'|'.join(map(re.escape, longest))})(?![\w:<])"
     )
 
     def resolved(text: str) -> str:
@@ -56,12 +57,16 @@ def desugar(declarations: Sequence[Node]) -> None:
 
 
 def _aliases(nodes: Sequence[Node], scope: str) -> Iterator[tuple[str, str]]:
-    """The aliases that a file, a namespace or a struct declares, and their types."""
+    """The aliases and enums that a file, a namespace or a struct declares, and their types."""
     for node in nodes:
         kind = node.get("kind")
         if kind in _ALIASES:
             said = node["type"]
             yield scope + node["name"], said.get("desugaredQualType", said["qualType"])
+        elif kind == "EnumDecl" and "name" in node:
+            integers = integers_of(node)
+            if integers is not None:
+                yield scope + node["name"], integers
         elif kind in _SCOPES:
             yield from _aliases(inner(node), scope)
         elif kind in _RECORDS and node.get("completeDefinition"):

@@ -308,6 +308,9 @@ def _shortened(self: Translation, node: Node) -> ast.expr:
 @expression("ConditionalOperator")
 def _(self: Translation, node: Node) -> ast.expr:
     condition, yes, no = inner(node)
+    record = self.record(type_of(node))
+    if record is not None and self.is_object(node):
+        return records.chosen(self, record, node)
     _value_type(node)
     test = self.expression(condition)
     with self.block() as then:

@@ -76,6 +76,32 @@ def listed(self: Translation, record: Node, node: Node) -> ast.expr:
     return made
 
 
+def copy_of(self: Translation, node: Node) -> ast.expr:
+    """A struct of its own, with what one holds that an expression is."""
+    bare = node
+    while bare["kind"] in _SAME or bare.get("castKind") in ("NoOp", "LValueToRValue"):
+        bare = inner(bare)[0]
+    if bare["kind"] == "ConditionalOperator":
+        return self.expression(bare)
+    return call("copied", self.object(node))
+
+
+_SAME = ("ParenExpr", "MaterializeTemporaryExpr", "ExprWithCleanups")
+
+
+def chosen(self: Translation, record: Node, node: Node) -> ast.expr:
+    """A copy of one of two structs."""
+    condition, *sides = inner(node)
+    test, made = self.expression(condition), self.keep(empty(self, record, node), "chosen")
+    branches: list[list[ast.stmt]] = []
+    for side in sides:
+        with self.block() as branch:
+            self.emit(ast.Expr(call("fill", made, copy_of(self, side))))
+        branches.append(branch)
+    self.emit(ast.If(test, *branches))
+    return made
+
+
 OfFile = Callable[[Translation, Node, Node, list[Node], ast.expr | None], ast.expr]
 
 
@@ -89,7 +115,7 @@ def constructed(self: Translation, record: Node, node: Node, of_file: OfFile) ->
         raise unknown(node, f"this constructor of {record['name']} is not translated")
     is_default = found.get("isImplicit") or "explicitlyDefaulted" in found
     if is_default and arguments:
-        return call("copied", self.object(arguments[0]))
+        return copy_of(self, arguments[0])
     made = self.keep(empty(self, record, node), "made")
     if not is_default:
         self.emit(ast.Expr(of_file(self, node, found, arguments, made)))
@@ -136,4 +162,4 @@ def argument(self: Translation, type_: CType, given: Node) -> ast.expr | None:
         return self.pointer_to_struct(given)
     if type_.is_reference:
         return self.object(given)
-    return call("copied", self.object(given))
+    return copy_of(self, given)

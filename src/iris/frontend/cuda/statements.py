@@ -7,6 +7,7 @@ from typing import Any
 
 from iris.frontend.cuda import records
 from iris.frontend.cuda.clang import Node, inner, walk
+from iris.frontend.cuda.enums import constants_of
 from iris.frontend.cuda.translation import (
     Loop,
     Translation,
@@ -206,28 +207,6 @@ def _elements(node: Node) -> list[Node]:
     return parts
 
 
-def constants_of(enum: Node) -> dict[str, Node]:
-    """An enum's constants by their ids, with their values noted as far as clang says them."""
-    constants = inner(enum)
-    value: int | None = -1
-    for one in constants:
-        said = inner(one)
-        if said:
-            value = _known(said[0])
-        elif value is not None:
-            value += 1
-        if value is not None:
-            one["enum_value"] = value
-    return {one["id"]: one for one in constants}
-
-
-def _known(node: Node) -> int | None:
-    while node["kind"] in ("ImplicitCastExpr", "ParenExpr"):
-        node = inner(node)[0]
-    is_known = node["kind"] in ("ConstantExpr", "IntegerLiteral") and "value" in node
-    return int(node["value"]) if is_known else None
-
-
 # Branches.
 
 
@@ -327,7 +306,7 @@ def _result(self: Translation, node: Node) -> ast.expr:
     type_ = self.type
     if self.record(type_) is not None:
         is_same = type_.is_reference or type_.is_pointer
-        return self.object(node) if is_same else call("copied", self.object(node))
+        return self.object(node) if is_same else records.copy_of(self, node)
     if type_.is_pointer:
         return self.pointer(node).whole
     if not type_.is_reference:

@@ -230,8 +230,8 @@ class Translation:
         is_same = kind in ("ParenExpr", "MaterializeTemporaryExpr", "ExprWithCleanups")
         if is_same or node.get("castKind") in ("NoOp", "LValueToRValue"):
             return self.object(parts[0])
-        if kind == "ConditionalOperator":
-            raise unknown(node, "a struct by ?: is not translated")
+        if kind == "ConditionalOperator" and node.get("valueCategory") != "prvalue":
+            raise unknown(node, "a struct by ?: is copied only: give it a variable of its own")
         return self.hold(self.expression(node), "made")
 
     def pointer_to_struct(self, node: Node) -> ast.expr:
@@ -266,7 +266,9 @@ class Translation:
         values = [] if there is None else inner(there)
         is_constant = "const" in said.get("type", {}).get("qualType", "").split()
         if there is not None and "enum_value" in there:
-            value = call("number", "int", there["enum_value"])
+            held = type_of(node)
+            word = held.word if held.is_known else "int"
+            value = call("number", word, there["enum_value"])
             return Variable(said["name"], type_, value=value)
         if values and is_constant and type_.is_value:
             return Variable(said["name"], type_, value=self.expression(values[0]))

@@ -15,7 +15,8 @@ from iris.frontend.cuda import expressions as _expressions  # noqa: F401  (regis
 from iris.frontend.cuda import records, words
 from iris.frontend.cuda.aliases import desugar, full_name
 from iris.frontend.cuda.clang import PRELUDE, Node, Tree, inner, last_line, parse, place_of
-from iris.frontend.cuda.statements import constants_of, returned, start
+from iris.frontend.cuda.enums import constants_of
+from iris.frontend.cuda.statements import returned, start
 from iris.frontend.cuda.translation import (
     DYNAMIC_BYTES,
     WORDS,
