@@ -92,7 +92,8 @@ class TritonKernel(_Launched, Kernel):
         asked = {name: named[name] for name in self.function.names if name in named}
         for name in _HINTS:
             named.pop(name, None)
-        named["num_simdgroups"] = named.pop("num_warps", None)
+        if "num_warps" in named:
+            named["num_simdgroups"] = named.pop("num_warps")
         options = split_options(named)
         named.update(asked)
         return options
@@ -132,7 +133,9 @@ class Config(candidates.Config):
         pre_hook: Callable[..., Any] | None = None,
         ir_override: str | None = None,
     ):
-        super().__init__(num_simdgroups=num_warps, num_stages=num_stages, **kwargs)
+        super().__init__(num_stages=num_stages, **kwargs)
+        if num_warps is not None:
+            self.options["num_warps"] = num_warps
         self.num_ctas, self.pre_hook = num_ctas, pre_hook
 
     @property
@@ -142,7 +145,7 @@ class Config(candidates.Config):
 
     @property
     def num_warps(self) -> Any:
-        return self.options.get("num_simdgroups", 4)
+        return self.options.get("num_warps", 4)
 
     @property
     def num_stages(self) -> Any:
@@ -176,14 +179,36 @@ class Autotuner(_Launched, Autotuned):
         prune_configs_by: Mapping[str, Any] | None = None,
         **hints: Any,
     ):
-        prune = (prune_configs_by or {}).get("early_config_prune")
         # What is constant is of the specialisation anyway.
         sizes = tuple([name for name in key if name in fn.function.variables])
-        super().__init__(fn, tuple(configs or [Config({})]), sizes, prune, True, None)
+        super().__init__(fn, tuple(configs or [Config({})]), sizes, None, True, None)
+        self._prune_by = prune_configs_by or {}
         self.keys, self.cache = key, {}  # type: ignore[var-annotated]
         self.reset_to_zero, self.restore_value = reset_to_zero or [], restore_value or []
         self.user_defined_pre_hook = pre_hook is not None
         self.user_defined_post_hook = post_hook is not None
+
+    def choose(
+        self, grid: GridLike | None, arguments: tuple[Any, ...], named: dict[str, Any]
+    ) -> candidates.Config:
+        one = len(self.configs) == 1
+        self.best_config = self.configs[0] if one else super().choose(grid, arguments, named)
+        return self.best_config
+
+    def pruned(
+        self, arguments: tuple[Any, ...], named: dict[str, Any]
+    ) -> Sequence[candidates.Config]:
+        known = self.known(arguments, named)
+        configs: Sequence[Any] = self.configs
+        early, model = (self._prune_by.get(n) for n in ("early_config_prune", "perf_model"))
+        if early is not None:
+            configs = list(early(list(configs), known, **named))
+        if model is None:
+            return configs
+        most = self._prune_by.get("top_k", 1.0)
+        if isinstance(most, float):  # a share
+            most = int(len(self.configs) * most)
+        return sorted(configs, key=lambda c: model(**{**known, **c.all_kwargs()}))[:most]
 
 
 class Heuristics(_Launched, tuning.Heuristics):

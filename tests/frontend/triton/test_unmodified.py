@@ -92,7 +92,7 @@ def test_autotune_measures_copies() -> None:
     count[lambda meta: (triton.cdiv(meta["n"], meta["BLOCK"]),)](x, out, 20)
     assert list(out) == [20]
     (report,) = count.reports
-    assert [row.config for row in report.rows] == ["BLOCK=16, num_simdgroups=1, num_stages=2"]
+    assert [row.config for row in report.rows] == ["BLOCK=16, num_stages=2, num_warps=1"]
 
 
 def cleared(arguments: dict[str, Any]) -> None:

@@ -8,11 +8,13 @@ is part of the origin.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from iris.errors import ArgumentError, ShapeError
 from iris.frontend import language, memory
 from iris.frontend.chosen_pointers import ChosenPointer
+from iris.frontend.specs import Composite
 from iris.frontend.tracing import current, error_here, rules_as
 from iris.frontend.triton.float8 import float8_of, loaded_as, stored_as
 from iris.frontend.values import (
@@ -157,33 +159,14 @@ def _addresses(of: Block, checked: Sequence[int]) -> tuple[Address, Traced | Non
     return pointer, mask
 
 
-class _Described(NamedTuple):
-    base: Any  # an array; in a kernel a pointer
+class Descriptor(NamedTuple):
+    """An array that is loaded and stored in blocks, with all axes checked."""
+
+    base: Any  # a pointer
     shape: tuple[Any, ...]
     strides: tuple[Any, ...]
     block_shape: tuple[int, ...]
     padding: str
-
-
-class Descriptor(_Described):
-    """An array that is loaded and stored in blocks, with all axes checked."""
-
-    __slots__ = ()
-
-    def __new__(
-        cls, base: Any, shape: Any, strides: Any, block_shape: Any, padding: str = "zero"
-    ) -> Descriptor:
-        shape, strides, block_shape = map(tuple, (shape, strides, block_shape))
-        if not len(shape) == len(strides) == len(block_shape):
-            raise error_here(
-                ShapeError, "the shape, strides and block_shape of a descriptor differ in length"
-            )
-        return super().__new__(cls, base, shape, strides, block_shape, padding)
-
-    @staticmethod
-    def from_tensor(tensor: Any, block_shape: Any, padding: str = "zero") -> Descriptor:
-        """The descriptor of a whole tensor of PyTorch."""
-        return Descriptor(tensor, tensor.shape, tensor.stride(), block_shape, padding)
 
     @property
     def dtype(self) -> Any:
@@ -200,3 +183,37 @@ class Descriptor(_Described):
     def _at(self, offsets: Any) -> Block:
         pointer = as_pointer(self.base, "a descriptor")
         return block(pointer, self.shape, self.strides, offsets, self.block_shape)
+
+
+def descriptor(
+    base: Any, shape: Any, strides: Any, block_shape: Any, padding: str = "zero"
+) -> Descriptor:
+    """The descriptor of an array."""
+    described = Descriptor(base, tuple(shape), tuple(strides), tuple(block_shape), padding)
+    if not len(described.shape) == len(described.strides) == len(described.block_shape):
+        raise error_here(
+            ShapeError, "the shape, strides and block_shape of a descriptor differ in length"
+        )
+    return described
+
+
+@dataclass
+class HostDescriptor(Composite):
+    """A descriptor that is made before a launch; each launch takes it as it is then."""
+
+    base: Any  # an array
+    shape: Sequence[int]
+    strides: Sequence[int]
+    block_shape: Sequence[int]
+    padding: str = "zero"
+
+    def __post_init__(self) -> None:
+        self.parts()  # which checks it
+
+    @staticmethod
+    def from_tensor(tensor: Any, block_shape: Any, padding: str = "zero") -> HostDescriptor:
+        """The descriptor of a whole tensor of PyTorch."""
+        return HostDescriptor(tensor, tensor.shape, tensor.stride(), block_shape, padding)
+
+    def parts(self) -> Descriptor:
+        return descriptor(self.base, self.shape, self.strides, self.block_shape, self.padding)
