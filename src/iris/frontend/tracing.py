@@ -69,8 +69,8 @@ class Vocabulary(Protocol):
     def range_of(self, *bounds: Any) -> Any:
         """What a `for` over `range(...)` goes over."""
 
-    def logical(self, kind: Any, x: Any, rest: Callable[[], Any]) -> Any:
-        """`x and rest()` or `x or rest()`, where x is a tile."""
+    def condition(self, x: Any, word: str) -> Any:
+        """An operand of `and`, `or` or `not` as bools."""
 
     def to(self, x: Any, dtype: Any, *how: Any, **named: Any) -> Any:
         """`x.to(dtype)`."""

@@ -302,8 +302,38 @@ def ands_numbers(x_ptr):
     return tl.arange(0, 2) and tl.arange(0, 2)
 
 
+@triton.jit
+def logical(x_ptr, out_ptr, n, B: tl.constexpr):
+    at = tl.arange(0, B)
+    inside = at < n
+    some = tl.load(x_ptr + at, mask=inside, other=1).to(tl.int1)
+    first = tl.load(x_ptr) != 0
+    tl.store(out_ptr + at, not some, inside and not first)
+    tl.store(out_ptr + B + at, n > 2 and some)
+    tl.store(out_ptr + 2 * B + at, first or some)
+    tl.store(out_ptr + 3 * B + at, n > 2 and tl.load(x_ptr + at, mask=inside, other=0) > 0)
+    tl.store(out_ptr + 4 * B + at, n > 9 or first or (some and at > 1))
+
+
+@pytest.mark.parametrize("device", ["interp", "interp:metal"])
+def test_logical_operators_take_tiles_and_scalars(device: str) -> None:
+    x, out = np.array([0, 1, 0, 1, 1], np.int32), np.full((5, 8), 9, np.int32)
+    logical[(1,)](x, out, 5, B=8, device=device)
+    at, some = np.arange(8), np.append(x, [1, 1, 1])
+    np.testing.assert_array_equal(out[0], np.where(at < 5, 1 - some, 9))
+    np.testing.assert_array_equal(out[1], some)
+    np.testing.assert_array_equal(out[2], some)
+    np.testing.assert_array_equal(out[3], np.append(x, [0, 0, 0]))
+    np.testing.assert_array_equal(out[4], some * (at > 1))
+
+
 def wrong_pointer(x: Any) -> Any:
     return tl.load(x.to(tl.pointer_type(tl.int32)))
+
+
+def from_a_table(x: Any) -> Any:
+    table = tl.full((4,), 0, tl.uint64)
+    return tl.load(tl.sum(table).to(tl.pointer_type(tl.float32)))
 
 
 @pytest.mark.parametrize(
@@ -313,7 +343,8 @@ def wrong_pointer(x: Any) -> Any:
         (lambda x: tl.load(x, cache_modifier=".xx"), ArgumentError, "cache_modifier is one of"),
         (lambda x: tl.load(x, evict=1), ArgumentError, r"write tl\.load\(pointer, mask="),
         (wrong_pointer, PointerError, "cannot become"),
-        (ands_numbers, DTypeError, "and and or are for bools"),
+        (from_a_table, PointerError, "a traced u64 cannot become a pointer, .* pass the arrays as"),
+        (ands_numbers, DTypeError, "and is for bools"),
         (lambda x: tl.map_elementwise(plus, 1, 2, pack=2), LanguageError, "pack is for another"),
         (
             lambda x: tl.map_elementwise(bounded, tl.arange(0, 2)),
