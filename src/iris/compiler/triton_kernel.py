@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _HINTS = (
     *("num_ctas", "maxnreg", "launch_cooperative_grid", "launch_pdl", "debug", "warmup"),
     *("sanitize_overflow", "enable_fp_fusion", "waves_per_eu", "matrix_instr_nonkdim", "kpack"),
+    "extern_libs",
 )
 
 

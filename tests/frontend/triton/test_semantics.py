@@ -293,6 +293,40 @@ def test_descriptors_check_every_axis() -> None:
 
 
 @triton.jit
+def rows_of(x_ptr, rows_ptr, out_ptr, counts_ptr, pads_ptr, rows, cols, column, PAD: tl.constexpr):
+    x = tl.make_tensor_descriptor(x_ptr, [rows, cols], [cols, 1], [1, 4], padding_option=PAD)
+    out = tl.make_tensor_descriptor(out_ptr, [rows, cols], [cols, 1], [1, 4])
+    counts = tl.make_tensor_descriptor(counts_ptr, [rows, cols], [cols, 1], [4, 4])
+    which = tl.load(rows_ptr + tl.arange(0, 8))
+    found = x.gather(which, column)
+    out.scatter(tl.where(found == found, found, -1), which, column)
+    tl.store(pads_ptr, tl.sum((found != found).to(tl.int32)))
+    for i in range(2):
+        counts.atomic_add([4 * i, column], tl.full((4, 4), 1, tl.int32))
+        counts.atomic_max([2, 0], tl.full((4, 4), 7, tl.int32))
+        counts.atomic_xor([0, 0], tl.full((4, 4), 2, tl.int32))
+
+
+@pytest.mark.parametrize("device", ["interp", "interp:metal"])
+@pytest.mark.parametrize("padding", ["zero", "nan"])
+def test_descriptors_take_rows_by_index_and_atomics(device: str, padding: str) -> None:
+    x = np.arange(1, 43, dtype=np.float32).reshape(6, 7)
+    which = np.array([4, 0, 5, 1, 9, -1, 3, 2], np.int32)
+    out, counts, pads = np.zeros_like(x), np.zeros((6, 7), np.int32), np.zeros(1, np.int32)
+    rows_of[(1,)](x, which, out, counts, pads, 6, 7, 5, PAD=padding, device=device)
+    assert pads[0] == (6 * 2 + 2 * 4 if padding == "nan" else 0)
+    expected = np.zeros_like(x)
+    expected[:, 5:] = x[:, 5:]
+    np.testing.assert_array_equal(out, expected)
+    expected = np.zeros((6, 7), np.int32)
+    for i in range(2):
+        expected[4 * i : 4 * i + 4, 5:] += 1
+        expected[2:, :4] = np.maximum(expected[2:, :4], 7)
+        expected[:4, :4] ^= 2
+    np.testing.assert_array_equal(counts, expected)
+
+
+@triton.jit
 def refused(x_ptr, WORD: tl.constexpr):
     tl.store(x_ptr, WORD(x_ptr))
 
@@ -340,6 +374,7 @@ def from_a_table(x: Any) -> Any:
     ("word", "kind", "message"),
     [
         (tl.inline_asm_elementwise, LanguageError, "tl.inline_asm_elementwise is not supported"),
+        (lambda x: tl.extra.cuda.smid(), LanguageError, "tl.extra.cuda.smid is not supported: no"),
         (lambda x: tl.load(x, cache_modifier=".xx"), ArgumentError, "cache_modifier is one of"),
         (lambda x: tl.load(x, evict=1), ArgumentError, r"write tl\.load\(pointer, mask="),
         (wrong_pointer, PointerError, "cannot become"),
