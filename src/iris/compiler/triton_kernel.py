@@ -48,11 +48,6 @@ class _Launched(KernelInterface):
     _launch: Callable[..., None]
 
     @property
-    def fn(self) -> Any:
-        """The function itself."""
-        return self.function.function
-
-    @property
     def arg_names(self) -> list[str]:
         """The names of the parameters."""
         return list(self.function.names)
@@ -82,6 +77,11 @@ class TritonKernel(_Launched, Kernel):
 
     vocabulary = TRITON
     option_names = OPTION_NAMES.union(["num_warps", *_HINTS])
+
+    @property
+    def fn(self) -> Any:
+        """The function itself."""
+        return self.function.function
 
     def warmup(self, *arguments: Any, grid: GridLike = 1, **named: Any) -> Any:
         """Compile the kernel for some arguments, and say what it needs of a GPU."""
@@ -161,7 +161,24 @@ class Config(candidates.Config):
             self.pre_hook({**known(), **self.all_kwargs()})
 
 
-class Autotuner(_Launched, Autotuned):
+class _Choosing(_Launched):
+    """The attributes of what chooses constexprs for a kernel."""
+
+    base: Any  # a TritonKernel
+    _inner: Any
+
+    @property
+    def fn(self) -> Any:
+        """The kernel that it chooses for, or what chooses the rest for that."""
+        return self._inner or self.base
+
+    @property
+    def base_fn(self) -> Any:
+        """The function itself."""
+        return self.base.fn
+
+
+class Autotuner(_Choosing, Autotuned):
     """A kernel that is launched with the fastest of some configurations.
 
     They are compared on copies of the arguments, so that nothing is to be reset or restored.
@@ -212,7 +229,7 @@ class Autotuner(_Launched, Autotuned):
         return sorted(configs, key=lambda c: model(**{**known, **c.all_kwargs()}))[:most]
 
 
-class Heuristics(_Launched, tuning.Heuristics):
+class Heuristics(_Choosing, tuning.Heuristics):
     """A kernel that computes some of its constexprs from the other arguments.
 
     A rule may be given its own one by name, and replaces it.

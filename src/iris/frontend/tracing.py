@@ -78,6 +78,9 @@ class Vocabulary(Protocol):
     def dtype_of_pointer(self, pointer: Any) -> Any:
         """`pointer.dtype`."""
 
+    def holds(self, pointer: Any) -> bool:
+        """Whether a pointer is true."""
+
     def attribute(self, x: Any, name: str) -> Any:
         """An attribute of a tile or pointer that every vocabulary does not have."""
 

@@ -64,6 +64,9 @@ class TileVocabulary:
     def dtype_of_pointer(self, pointer: Address) -> Any:
         return pointer.element
 
+    def holds(self, pointer: Address) -> bool:
+        pointer.reject_arithmetic()
+
     def attribute(self, x: Traced | Address | VariableNumber, name: str) -> Any:
         if isinstance(x, VariableNumber):
             raise AttributeError(f"a number has no .{name}", name=name, obj=x)

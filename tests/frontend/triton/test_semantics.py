@@ -365,6 +365,23 @@ def wrong_pointer(x: Any) -> Any:
     return tl.load(x.to(tl.pointer_type(tl.int32)))
 
 
+@triton.jit
+def optional(x_ptr, start_ptr, out_ptr, n):
+    first = 0
+    if start_ptr:
+        first = tl.load(start_ptr)
+    if not start_ptr or n > 1:
+        first += 1
+    tl.store(out_ptr, tl.load(x_ptr + first) if x_ptr and n else 0)
+
+
+@pytest.mark.parametrize(("start", "n", "expected"), [(None, 1, 1), (2, 1, 2), (2, 2, 3)])
+def test_a_pointer_is_true_where_it_is_given(start: int | None, n: int, expected: int) -> None:
+    x, out = np.arange(4, dtype=np.int32), np.zeros(1, np.int32)
+    optional[(1,)](x, None if start is None else np.array([start], np.int32), out, n)
+    assert out[0] == expected
+
+
 def from_a_table(x: Any) -> Any:
     table = tl.full((4,), 0, tl.uint64)
     return tl.load(tl.sum(table).to(tl.pointer_type(tl.float32)))

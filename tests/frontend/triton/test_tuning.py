@@ -153,3 +153,18 @@ def test_a_kernel_is_told_what_a_configuration_chose() -> None:
     assert kernel.lower(out, grid=1).options.num_simdgroups == 8
     with pytest.raises(ArgumentError, match="num_warps of told is chosen for each launch"):
         kernel[(1,)](out, num_warps=4)
+
+
+def test_what_is_tuned_is_launched_without_a_choice_as_its_fn() -> None:
+    one = triton.Config({"BM": 16, "BN": 16, "BK": 8}, pre_hook=described)
+    assert {one: 1}[triton.Config({"BN": 16, "BK": 8, "BM": 16})] == 1
+    given = triton.heuristics({"BN": lambda known: 16})(product)
+    kernel = triton.autotune(configs=[triton.Config({"BM": 16, "BK": 8})], key=["M"])(given)
+    assert kernel.fn is given and given.fn is product and kernel.base_fn is product.fn
+    a, c = np.ones((16, 8), np.float32), np.zeros((16, 16), np.float32)
+    x, y, z = (
+        TensorDescriptor(x, x.shape, [x.shape[1], 1], block)
+        for x, block in ((a, [16, 8]), (a.copy(), [16, 8]), (c, [16, 16]))
+    )
+    kernel.fn.fn[(1,)](x, y, z, M=16, N=16, K=8, BM=16, BN=16, BK=8)
+    assert (c == 8).all()

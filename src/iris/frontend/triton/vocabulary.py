@@ -66,6 +66,9 @@ class TritonVocabulary(TileVocabulary):
     def dtype_of_pointer(self, pointer: Address) -> pointer_type:
         return pointer_type(float8_of(pointer) or pointer.element)
 
+    def holds(self, pointer: Address) -> bool:
+        return True  # where there is no array, None is passed
+
     def attribute(self, x: Traced | Address | VariableNumber, name: str) -> Any:
         if isinstance(x, VariableNumber):
             return getattr(as_traced(x), name)
