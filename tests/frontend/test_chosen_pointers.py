@@ -91,6 +91,29 @@ def test_stores_and_atomics_take_them(device: str) -> None:
 
 
 @iris.kernel
+def least_and_mean(A, B, Which, Out, n, BLOCK: iris.constexpr):
+    at = iris.arange(0, BLOCK)
+    inside = at < n
+    which = iris.load(Which + at, mask=inside)
+    x = iris.load(iris.where(which == 0, A, B) + at, mask=inside & (at != 3))
+    iris.store(Out, iris.min(x))
+    iris.store(Out + 1, iris.sum(x + 1))
+    iris.store(Out + 2 + at, x, mask=inside)
+
+
+@pytest.mark.parametrize("device", LEVELS)
+def test_a_masked_element_of_none_does_not_count(device: str) -> None:
+    rng = np.random.default_rng(1)
+    a, b = (rng.integers(2, 9, N).astype(np.float32) for _ in range(2))
+    which, out = rng.integers(0, 2, N).astype(np.int32), np.full(2 + N, -1, np.float32)
+    least_and_mean[1](a, b, which, out, N, BLOCK=16, device=device)
+    chosen = np.where(which == 0, a, b)
+    counted = np.delete(chosen, 3)
+    chosen[3] = -1
+    np.testing.assert_array_equal(out, [counted.min(), (counted + 1).sum(), *chosen])
+
+
+@iris.kernel
 def of_one_array(X, Out, BLOCK: iris.constexpr):
     at = iris.arange(0, BLOCK)
     iris.store(Out + at, iris.load(iris.where(at < 2, X + at, X + 5)))
@@ -119,7 +142,7 @@ def refused(A, B, H, Out, CASE: iris.constexpr):
     elif CASE == "block":
         iris.tile_load(chosen, 0, 0, 4, (4, 4))
     elif CASE == "other":
-        iris.load(chosen + at, mask=at < 3)
+        iris.load(chosen + at, mask=at < 3, volatile=True)
     elif CASE == "loop":
         source = A
         for k in iris.tile_range(0, iris.program_id(0)):
@@ -138,7 +161,7 @@ def refused(A, B, H, Out, CASE: iris.constexpr):
         ("arithmetic", PointerError, "the pointer A or B is no number"),
         ("format", LanguageError, "unsupported format string passed to ChosenPointer"),
         ("block", PointerError, "tile_load takes a pointer to one array, not the pointer A or B"),
-        ("other", MaskError, "a masked load from A or B, whichever is chosen, needs other="),
+        ("other", MaskError, "a volatile load with a mask needs other=, too"),
         ("loop", PointerError, "source starts as the pointer A, and must stay"),
         ("branch", DTypeError, "A and H hold f16 and f32"),
     ],

@@ -56,7 +56,7 @@ def kernel_of(definition: Definition) -> TritonKernel | Chooser | None:
     kernel = getattr(module, definition.node.name, None)
     if not isinstance(kernel, (TritonKernel, Chooser)):
         return None
-    code = kernel.fn.__code__
+    code = kernel.base.fn.__code__
     here = (code.co_filename, code.co_firstlineno) == (module.__file__, definition.line)
     return kernel if here else None
 
@@ -79,13 +79,13 @@ def variant_of(definition: Definition) -> TritonKernel | None:
 
 def is_launched(kernel: TritonKernel | Chooser) -> bool:
     """Whether it returns nothing, as what is launched does."""
-    return not re.search(r"^\s+return +\S", inspect.getsource(kernel.fn), re.MULTILINE)
+    return not re.search(r"^\s+return +\S", inspect.getsource(kernel.base.fn), re.MULTILINE)
 
 
 def reached_from(kernel: TritonKernel | Chooser) -> set[str]:
     """The names that a kernel, and those that it calls, use."""
     seen: set[str] = set()
-    _reach(kernel.fn, seen)
+    _reach(kernel.base.fn, seen)
     return seen
 
 
@@ -95,5 +95,5 @@ def _reach(function: Callable[..., object], seen: set[str]) -> None:
             seen.add(name)
             called = function.__globals__.get(name)
             if isinstance(called, (TritonKernel, Chooser)):
-                seen.add(called.fn.__name__)  # what is called may have been given another name
-                _reach(called.fn, seen)
+                seen.add(called.base.fn.__name__)  # what is called may have been given another name
+                _reach(called.base.fn, seen)

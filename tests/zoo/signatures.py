@@ -109,8 +109,8 @@ def arguments_of(kernel: TritonKernel | Chooser) -> Iterator[dict[str, Any]]:
             passed[name] = 0.5
         else:
             passed[name] = 64
-    short = kernel.fn.__name__
-    long = f"{kernel.fn.__module__.rpartition('.')[2]}.{short}"
+    short = kernel.base.fn.__name__
+    long = f"{kernel.base.fn.__module__.rpartition('.')[2]}.{short}"
     for name, value in _SIGNATURES.get(long, _SIGNATURES.get(short, {})).items():
         passed[name] = _with_arrays(value)
     configurations = [passed]
@@ -150,7 +150,7 @@ def _without_axis(name: str) -> str:
 def _texts(kernel: TritonKernel) -> dict[str, str]:
     """The names that a kernel compares with a text, each with the first such text."""
     found: dict[str, str] = {}
-    for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(kernel.fn)))):
+    for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(kernel.base.fn)))):
         if isinstance(node, ast.Compare) and isinstance(node.left, ast.Name):
             (other, *_) = node.comparators
             if isinstance(other, ast.Constant) and isinstance(other.value, str):

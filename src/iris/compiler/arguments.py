@@ -21,6 +21,7 @@ from iris.frontend.plain import check_plain
 from iris.frontend.specs import (
     ALIGNMENT,
     ArraySpec,
+    Composite,
     ScalarSpec,
     TupleSpec,
     exact_key,
@@ -268,7 +269,8 @@ def call(function: HasParameters, positional: Sequence[Any], named: Mapping[str,
     memories: list[int] = []  # of the Buffers
     is_lent = False
     vocabulary, variables = function.vocabulary, function.variables
-    if vocabulary.fixes(()) and any(isinstance(value, tuple) for value in bound.values()):
+    kinds = tuple, Composite
+    if vocabulary.fixes(()) and any(isinstance(value, kinds) for value in bound.values()):
         several = [_one_by_one(name, bound, specs, vocabulary) for name in variables]
         variables = tuple([name for names in several for name in names])
     for name in variables:
@@ -338,6 +340,8 @@ def _one_by_one(
     """The names that an argument is passed under: of a tuple that holds arrays one for each item,
     but for those that are constants."""
     value = bound[name]
+    if isinstance(value, Composite):
+        value = value.parts()
     if not isinstance(value, tuple) or _is_constant(value, vocabulary):
         return [name]
     names = [

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import asdict
 from importlib import import_module
@@ -19,8 +19,10 @@ from iris.compiler.candidates import Config, Report, Trial, report_of
 from iris.compiler.compilation import Compilation, target_of
 from iris.compiler.grids import GridLike, as_grid
 from iris.compiler.kernel import Kernel, device_of
-from iris.errors import ArgumentError
+from iris.compiler.options import Options
+from iris.errors import ArgumentError, IrisError
 from iris.frontend.decorated import Decorated
+from iris.frontend.function import TileFunction
 from iris.frontend.specs import exact_key
 from iris.frontend.tracing import error_here
 from iris.ir.text.printer import to_text
@@ -88,6 +90,25 @@ def heuristics(rules: Mapping[str, Rule]) -> Callable[[Kernel | Chooser], Heuris
     return lambda kernel: Heuristics(kernel, dict(rules))
 
 
+def known_of(
+    function: TileFunction, arguments: Sequence[Any], named: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The arguments of a launch by name, as far as they are given."""
+    defaults = {p.name: p.default for p in function.parameters if p.has_default}
+    return defaults | dict(zip(function.names, arguments, strict=False)) | dict(named)
+
+
+def begin(
+    configs: Sequence[Config],
+    function: TileFunction,
+    arguments: Sequence[Any],
+    named: Mapping[str, Any],
+) -> None:
+    """Prepare a launch with some configurations."""
+    for config in configs:
+        config.begin(lambda: known_of(function, arguments, named))
+
+
 class Chooser(Decorated):
     """A kernel that finds some of its constexprs itself, at each launch."""
 
@@ -138,22 +159,20 @@ class Chooser(Decorated):
     def complete(
         self, grid: GridLike | None, arguments: tuple[Any, ...], named: dict[str, Any]
     ) -> dict[str, Any]:
-        """The named arguments of a launch, with the values that it leaves open."""
-        return self.choices(grid, arguments, named)[0]
+        """The named arguments of a launch that begins, with the values that it leaves open."""
+        complete, chosen = self.choices(grid, arguments, named)
+        begin(chosen, self.function, arguments, complete)
+        return complete
 
     def known(self, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments of a launch by name, as far as they are given."""
-        defaults = {p.name: p.default for p in self.function.parameters if p.has_default}
-        return defaults | dict(zip(self.function.names, arguments, strict=False)) | dict(named)
+        return known_of(self.function, arguments, named)
 
     def __getitem__(self, grid: GridLike) -> Callable[..., None]:
         return functools.partial(self._launch, grid)
 
     def _launch(self, grid: GridLike, /, *arguments: Any, **named: Any) -> None:
-        complete, chosen = self.choices(grid, arguments, named)
-        for config in chosen:
-            config.begin(lambda: self.known(arguments, complete))
-        self.base[grid](*arguments, **complete)
+        self.base[grid](*arguments, **self.complete(grid, arguments, named))
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         """Within a kernel: the function itself, traced in place, with nothing chosen."""
@@ -224,7 +243,31 @@ class Autotuned(Chooser):
     def choose(
         self, grid: GridLike | None, arguments: tuple[Any, ...], named: dict[str, Any]
     ) -> Config:
-        given, options = self._given(grid, arguments, named, self.configs[0])
+        device, sizes, key = self._told(grid, arguments, named)
+        found = self._choices.get(key)
+        if found is None:
+            with self._choosing:
+                found = self._choices.get(key)
+                if found is None:
+                    found = self._compare(grid, arguments, named, device, sizes)
+                    self._choices.put(key, found)
+                    # The arguments may be others as the configuration leaves them.
+                    self._begun(grid, arguments, named, found)
+                    self._choices.put(self._told(grid, arguments, named)[-1], found)
+        return found
+
+    def pruned(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> Sequence[Config]:
+        """The configurations that are worth a try."""
+        if self._prune is None:
+            return self.configs
+        return list(self._prune(list(self.configs), self.known(arguments, named)))
+
+    def _told(
+        self, grid: GridLike | None, arguments: tuple[Any, ...], named: dict[str, Any]
+    ) -> tuple[Device, dict[str, Any], Hashable]:
+        """What a choice depends on: the device, the values in `key`, and all in one."""
+        complete, _ = self._as_configured(grid, arguments, named, self.configs[0])
+        given, options = self._asked(arguments, complete)
         device = device_of(named.get("device"), given)
         sizes = {name: _size(given.passed.get(name)) for name in self._key}
         key = (
@@ -235,29 +278,45 @@ class Autotuned(Chooser):
             *map(exact_key, given.constants.values()),
             *given.specs.values(),
         )
-        found = self._choices.get(key)
-        if found is None:
-            with self._choosing:
-                found = self._choices.get(key)
-                if found is None:
-                    found = self._compare(grid, arguments, named, device, sizes)
-                    self._choices.put(key, found)
-        return found
+        return device, sizes, key
 
-    def _given(
+    def _as_configured(
         self,
         grid: GridLike | None,
         arguments: tuple[Any, ...],
         named: dict[str, Any],
         config: Config,
-    ) -> tuple[Call, Any]:
-        """The arguments of a launch as a configuration has it, and how to compile it."""
-        complete = named | config.named
+    ) -> tuple[dict[str, Any], list[Config]]:
+        """The named arguments of a launch as a configuration has it, and with which others."""
+        complete, inner = named | config.named, list[Config]()
         if self._inner is not None:
-            complete = self._inner.complete(grid, arguments, complete)
-        complete = {n: v for n, v in complete.items() if n not in ("device", "stream")}
-        options = self.base.options(complete)
-        return call(self.function, arguments, complete), options
+            complete, inner = self._inner.choices(grid, arguments, complete)
+        return complete, [config, *inner]
+
+    def _begun(
+        self,
+        grid: GridLike | None,
+        arguments: tuple[Any, ...],
+        named: dict[str, Any],
+        config: Config,
+    ) -> tuple[dict[str, Any], list[Config]]:
+        """Prepare a launch with a configuration; its named arguments, and with which others."""
+        complete, configs = self._as_configured(grid, arguments, named, config)
+        begin(configs, self.function, arguments, complete)
+        return complete, configs
+
+    def _asked(self, arguments: tuple[Any, ...], complete: dict[str, Any]) -> tuple[Call, Options]:
+        """The arguments of a launch, and how to compile it."""
+        rest = {n: v for n, v in complete.items() if n not in ("device", "stream")}
+        options = self.base.options(rest)
+        return call(self.function, arguments, rest), options
+
+    def _text(self, given: Call, options: Options) -> str:
+        """What tells a candidate from others: its IR, or why it has none."""
+        try:
+            return to_text(self.base.traced(given, options))
+        except IrisError as error:
+            return str(error)
 
     def _compare(
         self,
@@ -267,20 +326,19 @@ class Autotuned(Chooser):
         device: Device,
         sizes: dict[str, Any],
     ) -> Config:
-        configs: Sequence[Config] = self.configs
-        if self._prune is not None:
-            configs = list(self._prune(list(configs), self.known(arguments, named)))
-            if not configs:
-                raise error_here(ArgumentError, f"prune left no config of {self.function.name}")
+        configs = self.pruned(arguments, named)
+        if not configs:
+            raise error_here(ArgumentError, f"prune left no config of {self.function.name}")
         candidates, texts = [], []
         for config in configs:
-            given, options = self._given(grid, arguments, named, config)
+            begun, chosen = self._begun(grid, arguments, named, config)
+            given, options = self._asked(arguments, begun)
             complete = named | given.constants | asdict(options)
             for name in ("device", "stream", *self.function.names[: len(arguments)]):
                 complete.pop(name, None)
             programs = as_grid(grid, given)
-            candidates.append(_Launch(self.base, str(config), programs, arguments, complete))
-            texts.append(to_text(self.base.traced(given, options)))
+            candidates.append(_Launch(self.base, chosen, programs, arguments, complete))
+            texts.append(self._text(given, options))
         words = ", ".join([f"{name}={size}" for name, size in sizes.items()])
         report = report_of(
             candidates,
@@ -297,19 +355,20 @@ class Autotuned(Chooser):
 class _Launch:
     """A launch of a kernel, as one configuration has it."""
 
-    __slots__ = ("arguments", "config", "grid", "kernel", "name", "named")
+    __slots__ = ("arguments", "config", "configs", "grid", "kernel", "name", "named")
 
     def __init__(
         self,
         kernel: Kernel,
-        config: str,
+        configs: Sequence[Config],
         grid: Grid,
         arguments: tuple[Any, ...],
         named: dict[str, Any],
     ):
         self.kernel = kernel
         self.name = kernel.function.name
-        self.config = config
+        self.configs = configs
+        self.config = str(configs[0])
         self.grid = grid
         self.arguments = arguments
         self.named = named
@@ -318,12 +377,17 @@ class _Launch:
         """For another process, which finds the kernel by its name."""
         function = self.kernel.function.function
         name = function.__module__, function.__qualname__
-        return _launch_of, (*name, self.config, self.grid, self.arguments, self.named)
+        return _launch_of, (*name, self.configs, self.grid, self.arguments, self.named)
+
+    def _begin(self) -> None:
+        begin(self.configs, self.kernel.function, self.arguments, self.named)
 
     def lower(self, device: Device) -> Compilation:
+        self._begin()
         return self.kernel.lower(*self.arguments, grid=self.grid, device=device, **self.named)
 
     def trial(self, device: Device) -> Trial:
+        self._begin()
         return self.kernel.trial(self.grid, *self.arguments, **self.named, device=device)
 
 

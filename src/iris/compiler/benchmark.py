@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import overload
 
 import numpy as np
+import numpy.typing as npt
 
 from iris.runtime.device import Device, Timing
 from iris.runtime.devices import select
@@ -50,15 +51,22 @@ def do_bench(
     at least once.  Its time is that of its launches by the clock of the device; if it launches
     nothing, that of the host.  Caches stay warm from call to call.
     """
+    milliseconds = times(function, warmup, rep, device)
+    if quantiles is None:
+        return float(np.median(milliseconds))
+    return [float(q) for q in np.quantile(milliseconds, quantiles)]
+
+
+def times(
+    function: Callable[[], object], warmup: float, rep: float, device: str | Device | None
+) -> npt.NDArray[np.float64]:
+    """The milliseconds of each call, of as many as take `rep` milliseconds together."""
     on = select(device)
     launched: list[Timing] = []
     _repeat(function, on, warmup / 1e3)
     with on.timed(launched.append):
         seconds = _repeat(function, on, rep / 1e3, launched)
-    milliseconds = np.array(seconds) * 1e3
-    if quantiles is None:
-        return float(np.median(milliseconds))
-    return [float(q) for q in np.quantile(milliseconds, quantiles)]
+    return np.array(seconds) * 1e3
 
 
 def _repeat(

@@ -64,7 +64,8 @@ class Config:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Config) and self.named == other.named
 
-    __hash__ = None  # type: ignore[assignment]
+    def __hash__(self) -> int:
+        return hash(frozenset(self.named.items()))
 
 
 class Trial(Protocol):

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _HINTS = (
     *("num_ctas", "maxnreg", "launch_cooperative_grid", "launch_pdl", "debug", "warmup"),
     *("sanitize_overflow", "enable_fp_fusion", "waves_per_eu", "matrix_instr_nonkdim", "kpack"),
+    "extern_libs",
 )
 
 
@@ -45,11 +46,6 @@ class _Launched(KernelInterface):
 
     function: TileFunction
     _launch: Callable[..., None]
-
-    @property
-    def fn(self) -> Any:
-        """The function itself."""
-        return self.function.function
 
     @property
     def arg_names(self) -> list[str]:
@@ -82,6 +78,11 @@ class TritonKernel(_Launched, Kernel):
     vocabulary = TRITON
     option_names = OPTION_NAMES.union(["num_warps", *_HINTS])
 
+    @property
+    def fn(self) -> Any:
+        """The function itself."""
+        return self.function.function
+
     def warmup(self, *arguments: Any, grid: GridLike = 1, **named: Any) -> Any:
         """Compile the kernel for some arguments, and say what it needs of a GPU."""
         needs = self.lower(*arguments, grid=grid, **named).estimate
@@ -92,7 +93,8 @@ class TritonKernel(_Launched, Kernel):
         asked = {name: named[name] for name in self.function.names if name in named}
         for name in _HINTS:
             named.pop(name, None)
-        named["num_simdgroups"] = named.pop("num_warps", None)
+        if "num_warps" in named:
+            named["num_simdgroups"] = named.pop("num_warps")
         options = split_options(named)
         named.update(asked)
         return options
@@ -132,7 +134,9 @@ class Config(candidates.Config):
         pre_hook: Callable[..., Any] | None = None,
         ir_override: str | None = None,
     ):
-        super().__init__(num_simdgroups=num_warps, num_stages=num_stages, **kwargs)
+        super().__init__(num_stages=num_stages, **kwargs)
+        if num_warps is not None:
+            self.options["num_warps"] = num_warps
         self.num_ctas, self.pre_hook = num_ctas, pre_hook
 
     @property
@@ -142,7 +146,7 @@ class Config(candidates.Config):
 
     @property
     def num_warps(self) -> Any:
-        return self.options.get("num_simdgroups", 4)
+        return self.options.get("num_warps", 4)
 
     @property
     def num_stages(self) -> Any:
@@ -157,7 +161,24 @@ class Config(candidates.Config):
             self.pre_hook({**known(), **self.all_kwargs()})
 
 
-class Autotuner(_Launched, Autotuned):
+class _Choosing(_Launched):
+    """The attributes of what chooses constexprs for a kernel."""
+
+    base: Any  # a TritonKernel
+    _inner: Any
+
+    @property
+    def fn(self) -> Any:
+        """The kernel that it chooses for, or what chooses the rest for that."""
+        return self._inner or self.base
+
+    @property
+    def base_fn(self) -> Any:
+        """The function itself."""
+        return self.base.fn
+
+
+class Autotuner(_Choosing, Autotuned):
     """A kernel that is launched with the fastest of some configurations.
 
     They are compared on copies of the arguments, so that nothing is to be reset or restored.
@@ -176,17 +197,39 @@ class Autotuner(_Launched, Autotuned):
         prune_configs_by: Mapping[str, Any] | None = None,
         **hints: Any,
     ):
-        prune = (prune_configs_by or {}).get("early_config_prune")
         # What is constant is of the specialisation anyway.
         sizes = tuple([name for name in key if name in fn.function.variables])
-        super().__init__(fn, tuple(configs or [Config({})]), sizes, prune, True, None)
+        super().__init__(fn, tuple(configs or [Config({})]), sizes, None, True, None)
+        self._prune_by = prune_configs_by or {}
         self.keys, self.cache = key, {}  # type: ignore[var-annotated]
         self.reset_to_zero, self.restore_value = reset_to_zero or [], restore_value or []
         self.user_defined_pre_hook = pre_hook is not None
         self.user_defined_post_hook = post_hook is not None
 
+    def choose(
+        self, grid: GridLike | None, arguments: tuple[Any, ...], named: dict[str, Any]
+    ) -> candidates.Config:
+        one = len(self.configs) == 1
+        self.best_config = self.configs[0] if one else super().choose(grid, arguments, named)
+        return self.best_config
 
-class Heuristics(_Launched, tuning.Heuristics):
+    def pruned(
+        self, arguments: tuple[Any, ...], named: dict[str, Any]
+    ) -> Sequence[candidates.Config]:
+        known = self.known(arguments, named)
+        configs: Sequence[Any] = self.configs
+        early, model = (self._prune_by.get(n) for n in ("early_config_prune", "perf_model"))
+        if early is not None:
+            configs = list(early(list(configs), known, **named))
+        if model is None:
+            return configs
+        most = self._prune_by.get("top_k", 1.0)
+        if isinstance(most, float):  # a share
+            most = int(len(self.configs) * most)
+        return sorted(configs, key=lambda c: model(**{**known, **c.all_kwargs()}))[:most]
+
+
+class Heuristics(_Choosing, tuning.Heuristics):
     """A kernel that computes some of its constexprs from the other arguments.
 
     A rule may be given its own one by name, and replaces it.

@@ -89,11 +89,11 @@ class Term:
         """A function of the shared math."""
         return self.apply(kind, self)
 
-    def greater(self, other: Term) -> Term:
+    def greater(self, other: Any) -> Term:
         """The greater of two; nan if either is."""
         return self.apply(math.Maximum, self, other)
 
-    def lesser(self, other: Term) -> Term:
+    def lesser(self, other: Any) -> Term:
         """The lesser of two; nan if either is."""
         return self.apply(math.Minimum, self, other)
 

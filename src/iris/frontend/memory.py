@@ -75,11 +75,9 @@ def _load_chosen(
     pointer: ChosenPointer, mask: object, other: Operand | None, volatile: bool
 ) -> Traced:
     """The elements of several arrays."""
-    if mask is not None and mask is not True and other is None:
-        raise error_here(
-            MaskError, f"a masked load from {pointer.name}, whichever is chosen, needs other=, too"
-        )
-    padding = 0 if other is None else other
+    whole = mask is None or mask is True
+    # Each element is of an array, but for those that are masked: these do not count in any.
+    padding = 0 if whole and other is None else other
     loaded: Traced = through(
         pointer, mask, lambda one, where: load(one, where, padding, volatile=volatile)
     )

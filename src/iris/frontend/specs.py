@@ -56,6 +56,14 @@ class TupleSpec:
     constants: tuple[Any, ...]
 
 
+class Composite:
+    """An argument that is passed as a tuple is, though its owner may change it between launches."""
+
+    def parts(self) -> tuple[Any, ...]:
+        """What it is made of now."""
+        raise NotImplementedError
+
+
 def put_together(arguments: Mapping[str, Any], specs: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments with each tuple in the place of its items, which come after it in the specs."""
     whole = dict(arguments)

@@ -56,6 +56,7 @@ from iris.frontend.tracing import at_line, current, error_here, location, user_f
 from iris.frontend.values import (
     Traced,
     as_traced,
+    binary,
     cast,
     compare,
     constant,
@@ -63,6 +64,7 @@ from iris.frontend.values import (
     emit_assert,
     is_number,
     promote,
+    spread,
 )
 from iris.ir import control, math, tile
 from iris.ir.core import AnyOp, Location, Op, Region, Value
@@ -698,17 +700,20 @@ def _short_circuit(parts: Sequence[Callable[[], object]], *, stop: bool) -> obje
         return value
     if not isinstance(value, Traced):
         return value if bool(value) is stop else _short_circuit(rest, stop=stop)
-    if value.shape:
-        kind = math.Or if stop else math.And
-        return current().vocabulary.logical(kind, value, lambda: _short_circuit(rest, stop=stop))
-    condition = as_condition(value)
+    kind, word = (math.Or, "or") if stop else (math.And, "and")
+
+    def condition_of(x: object) -> Any:
+        return current().vocabulary.condition(as_traced(x), word)
+
+    condition = condition_of(value)
+    if condition.shape:
+        return binary(kind, condition, condition_of(_short_circuit(rest, stop=stop)))
     sides = _Branches(condition, Reach(parts))
-    other: Any = sides.trace(lambda: as_condition(_short_circuit(rest, stop=stop)))
+    other: Any = sides.trace(lambda: condition_of(_short_circuit(rest, stop=stop)))
     if _is_harmless(sides.regions[0]) and sides.only_starts():
         _move_ops_here(sides.regions[0])
-        kind = math.Or if stop else math.And
-        return emit(kind(condition.value, other.value))
-    values = [other, sides.trace(lambda: constant(stop, bool_))]
+        return binary(kind, condition, other)
+    values = [other, sides.trace(lambda: spread(constant(stop, bool_), other.shape))]
     if stop:
         values.reverse()
         sides.swap()
@@ -731,9 +736,7 @@ def negation(x: object) -> object:
     """`not x`."""
     if not isinstance(x, Traced):
         return not x
-    if x.shape:
-        raise error_here(ControlFlowError, "not is for scalar conditions; for tiles write ~")
-    return emit(math.Not(as_condition(x).value))
+    return emit(math.Not(current().vocabulary.condition(x, "not").value))
 
 
 def called(function: Any) -> Any:

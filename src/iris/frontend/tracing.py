@@ -69,14 +69,17 @@ class Vocabulary(Protocol):
     def range_of(self, *bounds: Any) -> Any:
         """What a `for` over `range(...)` goes over."""
 
-    def logical(self, kind: Any, x: Any, rest: Callable[[], Any]) -> Any:
-        """`x and rest()` or `x or rest()`, where x is a tile."""
+    def condition(self, x: Any, word: str) -> Any:
+        """An operand of `and`, `or` or `not` as bools."""
 
     def to(self, x: Any, dtype: Any, *how: Any, **named: Any) -> Any:
         """`x.to(dtype)`."""
 
     def dtype_of_pointer(self, pointer: Any) -> Any:
         """`pointer.dtype`."""
+
+    def holds(self, pointer: Any) -> bool:
+        """Whether a pointer is true."""
 
     def attribute(self, x: Any, name: str) -> Any:
         """An attribute of a tile or pointer that every vocabulary does not have."""

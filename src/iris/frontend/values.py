@@ -748,7 +748,11 @@ class Address:
             PointerError, f"a pointer is not indexed; use iris.store({self.name} + offsets, value)"
         )
 
-    def _reject(self, *other: object, **options: object) -> NoReturn:
+    def __bool__(self) -> bool:
+        return current().vocabulary.holds(self)
+
+    def reject_arithmetic(self, *other: object, **options: object) -> NoReturn:
+        """Refuse to be a number."""
         raise error_here(
             PointerError,
             f"the pointer {self.name} is no number: only offsets are added to it; its elements are "
@@ -822,12 +826,12 @@ BINARY: tuple[str, ...] = (
     *("lshift", "rshift"),
 )
 _OTHERS: tuple[str, ...] = (
-    *("lt", "le", "eq", "ne", "gt", "ge", "neg", "pos", "abs", "invert", "bool", "index", "float"),
+    *("lt", "le", "eq", "ne", "gt", "ge", "neg", "pos", "abs", "invert", "index", "float"),
     *("int", "complex", "round", "trunc", "floor", "ceil", "iter", "len", "hash", "array"),
     *("reduce", "delitem"),
 )
 for _word in (*BINARY, *[f"r{word}" for word in BINARY], "rsub", *_OTHERS):
-    setattr(Address, f"__{_word}__", Address._reject)
+    setattr(Address, f"__{_word}__", Address.reject_arithmetic)
 
 
 def as_offset(x: object) -> Traced:

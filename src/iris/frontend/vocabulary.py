@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import Any
 
 from iris.errors import ArgumentError, ControlFlowError
@@ -18,6 +18,7 @@ from iris.frontend.values import (
     divide,
     no_attribute,
     promote,
+    truth,
 )
 from iris.ir import math
 from iris.ir.types import DType
@@ -47,11 +48,13 @@ class TileVocabulary:
             return traced_range(*bounds)
         return range(*bounds)
 
-    def logical(self, kind: type[math.Binary], x: Traced, rest: Callable[[], Any]) -> Traced:
-        word, operator = ("or", "|") if kind is math.Or else ("and", "&")
-        raise error_here(
-            ControlFlowError, f"{word} is for scalar conditions; for tiles write {operator}"
-        )
+    def condition(self, x: Traced, word: str) -> Traced:
+        if x.shape:
+            operator = {"and": "&", "or": "|", "not": "~"}[word]
+            raise error_here(
+                ControlFlowError, f"{word} is for scalar conditions; for tiles write {operator}"
+            )
+        return truth(x)
 
     def to(self, x: Traced, dtype: Any, *how: Any, **named: Any) -> Traced:
         if how or named:
@@ -60,6 +63,9 @@ class TileVocabulary:
 
     def dtype_of_pointer(self, pointer: Address) -> Any:
         return pointer.element
+
+    def holds(self, pointer: Address) -> bool:
+        pointer.reject_arithmetic()
 
     def attribute(self, x: Traced | Address | VariableNumber, name: str) -> Any:
         if isinstance(x, VariableNumber):

@@ -311,6 +311,40 @@ def test_descriptors_check_every_axis() -> None:
 
 
 @triton.jit
+def rows_of(x_ptr, rows_ptr, out_ptr, counts_ptr, pads_ptr, rows, cols, column, PAD: tl.constexpr):
+    x = tl.make_tensor_descriptor(x_ptr, [rows, cols], [cols, 1], [1, 4], padding_option=PAD)
+    out = tl.make_tensor_descriptor(out_ptr, [rows, cols], [cols, 1], [1, 4])
+    counts = tl.make_tensor_descriptor(counts_ptr, [rows, cols], [cols, 1], [4, 4])
+    which = tl.load(rows_ptr + tl.arange(0, 8))
+    found = x.gather(which, column)
+    out.scatter(tl.where(found == found, found, -1), which, column)
+    tl.store(pads_ptr, tl.sum((found != found).to(tl.int32)))
+    for i in range(2):
+        counts.atomic_add([4 * i, column], tl.full((4, 4), 1, tl.int32))
+        counts.atomic_max([2, 0], tl.full((4, 4), 7, tl.int32))
+        counts.atomic_xor([0, 0], tl.full((4, 4), 2, tl.int32))
+
+
+@pytest.mark.parametrize("device", ["interp", "interp:metal"])
+@pytest.mark.parametrize("padding", ["zero", "nan"])
+def test_descriptors_take_rows_by_index_and_atomics(device: str, padding: str) -> None:
+    x = np.arange(1, 43, dtype=np.float32).reshape(6, 7)
+    which = np.array([4, 0, 5, 1, 9, -1, 3, 2], np.int32)
+    out, counts, pads = np.zeros_like(x), np.zeros((6, 7), np.int32), np.zeros(1, np.int32)
+    rows_of[(1,)](x, which, out, counts, pads, 6, 7, 5, PAD=padding, device=device)
+    assert pads[0] == (6 * 2 + 2 * 4 if padding == "nan" else 0)
+    expected = np.zeros_like(x)
+    expected[:, 5:] = x[:, 5:]
+    np.testing.assert_array_equal(out, expected)
+    expected = np.zeros((6, 7), np.int32)
+    for i in range(2):
+        expected[4 * i : 4 * i + 4, 5:] += 1
+        expected[2:, :4] = np.maximum(expected[2:, :4], 7)
+        expected[:4, :4] ^= 2
+    np.testing.assert_array_equal(counts, expected)
+
+
+@triton.jit
 def refused(x_ptr, WORD: tl.constexpr):
     tl.store(x_ptr, WORD(x_ptr))
 
@@ -320,18 +354,67 @@ def ands_numbers(x_ptr):
     return tl.arange(0, 2) and tl.arange(0, 2)
 
 
+@triton.jit
+def logical(x_ptr, out_ptr, n, B: tl.constexpr):
+    at = tl.arange(0, B)
+    inside = at < n
+    some = tl.load(x_ptr + at, mask=inside, other=1).to(tl.int1)
+    first = tl.load(x_ptr) != 0
+    tl.store(out_ptr + at, not some, inside and not first)
+    tl.store(out_ptr + B + at, n > 2 and some)
+    tl.store(out_ptr + 2 * B + at, first or some)
+    tl.store(out_ptr + 3 * B + at, n > 2 and tl.load(x_ptr + at, mask=inside, other=0) > 0)
+    tl.store(out_ptr + 4 * B + at, n > 9 or first or (some and at > 1))
+
+
+@pytest.mark.parametrize("device", ["interp", "interp:metal"])
+def test_logical_operators_take_tiles_and_scalars(device: str) -> None:
+    x, out = np.array([0, 1, 0, 1, 1], np.int32), np.full((5, 8), 9, np.int32)
+    logical[(1,)](x, out, 5, B=8, device=device)
+    at, some = np.arange(8), np.append(x, [1, 1, 1])
+    np.testing.assert_array_equal(out[0], np.where(at < 5, 1 - some, 9))
+    np.testing.assert_array_equal(out[1], some)
+    np.testing.assert_array_equal(out[2], some)
+    np.testing.assert_array_equal(out[3], np.append(x, [0, 0, 0]))
+    np.testing.assert_array_equal(out[4], some * (at > 1))
+
+
 def wrong_pointer(x: Any) -> Any:
     return tl.load(x.to(tl.pointer_type(tl.int32)))
+
+
+@triton.jit
+def optional(x_ptr, start_ptr, out_ptr, n):
+    first = 0
+    if start_ptr:
+        first = tl.load(start_ptr)
+    if not start_ptr or n > 1:
+        first += 1
+    tl.store(out_ptr, tl.load(x_ptr + first) if x_ptr and n else 0)
+
+
+@pytest.mark.parametrize(("start", "n", "expected"), [(None, 1, 1), (2, 1, 2), (2, 2, 3)])
+def test_a_pointer_is_true_where_it_is_given(start: int | None, n: int, expected: int) -> None:
+    x, out = np.arange(4, dtype=np.int32), np.zeros(1, np.int32)
+    optional[(1,)](x, None if start is None else np.array([start], np.int32), out, n)
+    assert out[0] == expected
+
+
+def from_a_table(x: Any) -> Any:
+    table = tl.full((4,), 0, tl.uint64)
+    return tl.load(tl.sum(table).to(tl.pointer_type(tl.float32)))
 
 
 @pytest.mark.parametrize(
     ("word", "kind", "message"),
     [
         (tl.inline_asm_elementwise, LanguageError, "tl.inline_asm_elementwise is not supported"),
+        (lambda x: tl.extra.cuda.smid(), LanguageError, "tl.extra.cuda.smid is not supported: no"),
         (lambda x: tl.load(x, cache_modifier=".xx"), ArgumentError, "cache_modifier is one of"),
         (lambda x: tl.load(x, evict=1), ArgumentError, r"write tl\.load\(pointer, mask="),
         (wrong_pointer, PointerError, "cannot become"),
-        (ands_numbers, DTypeError, "and and or are for bools"),
+        (from_a_table, PointerError, "a traced u64 cannot become a pointer, .* pass the arrays as"),
+        (ands_numbers, DTypeError, "and is for bools"),
         (lambda x: tl.map_elementwise(plus, 1, 2, pack=2), LanguageError, "pack is for another"),
         (
             lambda x: tl.map_elementwise(bounded, tl.arange(0, 2)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,10 @@ import triton
 import triton.language as tl
 from triton import cdiv
 from triton.language.extra import libdevice
+from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 from triton.language.extra.cuda.libdevice import tanh
+from triton.language.random import philox, rand
+from triton.language.standard import _log2, sum, zeros_like
 from triton.runtime.jit import JITFunction
 
 
@@ -35,7 +39,9 @@ def twice(x_ptr, n, BLOCK: tl.constexpr, EVEN: tl.constexpr):
 
 @triton.jit
 def curved(x_ptr):
+    gdc_wait()
     x = tl.load(x_ptr + tl.arange(0, 4))
+    gdc_launch_dependents()
     tl.store(x_ptr + tl.arange(0, 4), tanh(x) + libdevice.round(x))
 
 
@@ -43,7 +49,7 @@ if __name__ == "__main__":
     assert isinstance(curved, JITFunction) and curved.arg_names == ["x_ptr"]
     x = np.array([0.5, -0.5, 2.5, -1.2], np.float32)
     expected = np.tanh(x) + [1, -1, 3, -1]
-    curved[(1,)](x)
+    curved[(1,)](x, extern_libs={"libdevice": "libdevice.10.bc"}, launch_pdl=True)
     np.testing.assert_allclose(x, expected, rtol=1e-6)
     x = np.ones(11, np.float32)
     twice.base[(cdiv(11, 8),)](x, 11, BLOCK=8, EVEN=False)
@@ -92,7 +98,7 @@ def test_autotune_measures_copies() -> None:
     count[lambda meta: (triton.cdiv(meta["n"], meta["BLOCK"]),)](x, out, 20)
     assert list(out) == [20]
     (report,) = count.reports
-    assert [row.config for row in report.rows] == ["BLOCK=16, num_simdgroups=1, num_stages=2"]
+    assert [row.config for row in report.rows] == ["BLOCK=16, num_stages=2, num_warps=1"]
 
 
 def cleared(arguments: dict[str, Any]) -> None:
@@ -173,6 +179,30 @@ def test_a_report_has_a_row_for_each_size(capsys: pytest.CaptureFixture[str]) ->
     heading, names, *rows = capsys.readouterr().out.splitlines()
     assert heading == "of-two:" and names.split() == ["M", "N", "Sum", "Product"]
     assert [row.split() for row in rows] == [["16", "16", "33", "256"], ["2", "4", "7", "8"]]
+
+
+@pytest.mark.parametrize(
+    ("options", "kind"),
+    [
+        ({}, float),
+        ({"return_mode": "min"}, float),
+        ({"return_mode": "all"}, list),
+        ({"quantiles": [0.5]}, float),
+        ({"quantiles": [0.5, 0.2, 0.8]}, list),
+    ],
+)
+def test_a_benchmark_is_asked_as_by_triton(options: dict[str, Any], kind: type) -> None:
+    tensor = SimpleNamespace(grad=1)
+    measured = triton.testing.do_bench(lambda: None, 1, 2, [tensor], **options)
+    assert isinstance(measured, kind) and np.all(np.asarray(measured) >= 0)
+    assert tensor.grad is None
+    if "quantiles" in options and kind is list:
+        assert measured[1] <= measured[0] <= measured[2]
+
+
+def test_a_benchmark_has_known_modes() -> None:
+    with pytest.raises(ArgumentError, match="return_mode is one of all, max, mean, median, min"):
+        triton.testing.do_bench(lambda: None, return_mode="most")
 
 
 def test_lower_shows_every_stage() -> None:

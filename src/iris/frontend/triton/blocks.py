@@ -7,14 +7,16 @@ is part of the origin.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from iris.errors import ArgumentError, ShapeError
 from iris.frontend import language, memory
 from iris.frontend.chosen_pointers import ChosenPointer
+from iris.frontend.specs import Composite
 from iris.frontend.tracing import current, error_here, rules_as
-from iris.frontend.triton.float8 import float8_of, loaded_as, stored_as
+from iris.frontend.triton.float8 import check_is_plain, float8_of, loaded_as, stored_as
 from iris.frontend.values import (
     Address,
     Traced,
@@ -157,33 +159,14 @@ def _addresses(of: Block, checked: Sequence[int]) -> tuple[Address, Traced | Non
     return pointer, mask
 
 
-class _Described(NamedTuple):
-    base: Any  # an array; in a kernel a pointer
+class Descriptor(NamedTuple):
+    """An array that is loaded and stored in blocks, with all axes checked."""
+
+    base: Any  # a pointer
     shape: tuple[Any, ...]
     strides: tuple[Any, ...]
     block_shape: tuple[int, ...]
     padding: str
-
-
-class Descriptor(_Described):
-    """An array that is loaded and stored in blocks, with all axes checked."""
-
-    __slots__ = ()
-
-    def __new__(
-        cls, base: Any, shape: Any, strides: Any, block_shape: Any, padding: str = "zero"
-    ) -> Descriptor:
-        shape, strides, block_shape = map(tuple, (shape, strides, block_shape))
-        if not len(shape) == len(strides) == len(block_shape):
-            raise error_here(
-                ShapeError, "the shape, strides and block_shape of a descriptor differ in length"
-            )
-        return super().__new__(cls, base, shape, strides, block_shape, padding)
-
-    @staticmethod
-    def from_tensor(tensor: Any, block_shape: Any, padding: str = "zero") -> Descriptor:
-        """The descriptor of a whole tensor of PyTorch."""
-        return Descriptor(tensor, tensor.shape, tensor.stride(), block_shape, padding)
 
     @property
     def dtype(self) -> Any:
@@ -197,6 +180,84 @@ class Descriptor(_Described):
         """Write the block at some offsets."""
         store(self._at(offsets), value, tuple(range(len(self.shape))))
 
+    def gather(self, x_offsets: Any, y_offset: Any) -> Any:
+        """Rows by their indices, from a column on."""
+        pointer, inside = self._rows(x_offsets, y_offset)
+        encoding = float8_of(pointer)
+        other = float("nan") if self.padding == "nan" else 0
+        return loaded_as(encoding, memory.load(pointer, inside, other))
+
+    def scatter(self, value: Any, x_offsets: Any, y_offset: Any) -> None:
+        """Write rows by their indices, from a column on."""
+        pointer, inside = self._rows(x_offsets, y_offset)
+        memory.store(pointer, stored_as(float8_of(pointer), value), inside)
+
+    def _rows(self, rows: Any, column: Any) -> tuple[Address, Traced]:
+        """The pointers to some rows, and where they are inside."""
+        if len(self.block_shape) != 2:
+            raise error_here(ShapeError, "gather and scatter are for descriptors of two axes")
+        (height, width), (down, along) = self.shape, self.strides
+        columns = as_offset(column) + language.arange(0, self.block_shape[1])[None, :]
+        index = as_offset(rows)[:, None]
+        inside = (index >= 0) & (index < height) & (columns >= 0) & (columns < width)
+        pointer = as_pointer(self.base, "a descriptor")
+        return pointer + index * down + columns * along, inside
+
     def _at(self, offsets: Any) -> Block:
         pointer = as_pointer(self.base, "a descriptor")
         return block(pointer, self.shape, self.strides, offsets, self.block_shape)
+
+
+def _atomic(change: Callable[..., Traced]) -> Callable[[Descriptor, Any, Any], None]:
+    """The method of a descriptor that changes a block, element by element."""
+
+    def method(self: Descriptor, offsets: Any, value: Any) -> None:
+        of = self._at(offsets)
+        pointer, inside = _addresses(of, tuple(range(len(of.shape))))
+        check_is_plain(pointer, change.__name__)
+        change(pointer, value, inside)
+
+    method.__name__ = method.__qualname__ = change.__name__
+    method.__doc__ = change.__doc__
+    return method
+
+
+for _change in (
+    *(memory.atomic_add, memory.atomic_and, memory.atomic_max, memory.atomic_min),
+    *(memory.atomic_or, memory.atomic_xor),
+):
+    setattr(Descriptor, _change.__name__, _atomic(_change))
+
+
+def descriptor(
+    base: Any, shape: Any, strides: Any, block_shape: Any, padding: str = "zero"
+) -> Descriptor:
+    """The descriptor of an array."""
+    described = Descriptor(base, tuple(shape), tuple(strides), tuple(block_shape), padding)
+    if not len(described.shape) == len(described.strides) == len(described.block_shape):
+        raise error_here(
+            ShapeError, "the shape, strides and block_shape of a descriptor differ in length"
+        )
+    return described
+
+
+@dataclass
+class HostDescriptor(Composite):
+    """A descriptor that is made before a launch; each launch takes it as it is then."""
+
+    base: Any  # an array
+    shape: Sequence[int]
+    strides: Sequence[int]
+    block_shape: Sequence[int]
+    padding: str = "zero"
+
+    def __post_init__(self) -> None:
+        self.parts()  # which checks it
+
+    @staticmethod
+    def from_tensor(tensor: Any, block_shape: Any, padding: str = "zero") -> HostDescriptor:
+        """The descriptor of a whole tensor of PyTorch."""
+        return HostDescriptor(tensor, tensor.shape, tensor.stride(), block_shape, padding)
+
+    def parts(self) -> Descriptor:
+        return descriptor(self.base, self.shape, self.strides, self.block_shape, self.padding)

@@ -12,27 +12,30 @@ from inspect import unwrap
 from math import prod as size_of
 from typing import Any
 
-from iris.errors import ArgumentError, DTypeError, LanguageError, ShapeError
+from iris.errors import ArgumentError, DTypeError, LanguageError, PointerError, ShapeError
 from iris.frontend import language as iris
 from iris.frontend import tracing
 from iris.frontend.traced_control import TracedRange, traced_range
 from iris.frontend.tracing import Parameters, Result, error_here, rules_as
 from iris.frontend.triton.arithmetic import ratio
-from iris.frontend.triton.float8 import Float8, Float8Tile, convert, decoded, moving
+from iris.frontend.triton.float8 import Float8, Float8Tile, convert, decoded, float8_of, moving
 from iris.frontend.triton.types import (
     PropagateNan,
     float16,
     float32,
     int1,
     int32,
+    pointer_type,
 )
 from iris.frontend.values import (
+    Address,
     Traced,
     as_dtype,
     as_shape,
     as_traced,
     binary,
     broadcast_shapes,
+    describe,
     emit,
     spread,
     truth,
@@ -217,11 +220,28 @@ def cast(
     """The same numbers in another dtype; the same bits, if asked for."""
     if fp_downcast_rounding not in (None, "rtne"):
         raise error_here(ArgumentError, f"casts round to nearest, not {fp_downcast_rounding!r}")
+    if isinstance(input, Address) or isinstance(dtype, pointer_type):
+        return _as_pointer(input, dtype)
     if isinstance(dtype, Float8) or isinstance(input, Float8Tile):
         return convert(input, dtype, bitcast)
     to = as_dtype(dtype)
     x = as_traced(input)
     return iris.bitcast(x, to) if bitcast and x.dtype is not to else cast_to(x, to)
+
+
+def _as_pointer(x: Any, dtype: Any) -> Address:
+    """A pointer as one of its own type; nothing else can be."""
+    if not isinstance(x, Address):
+        raise error_here(
+            PointerError,
+            f"{describe(x)} cannot become a pointer, as no GPU of Apple's follows a table of them; "
+            "pass the arrays as a tuple and choose by if, or one array and offsets into it",
+        )
+    if not isinstance(dtype, pointer_type) or dtype.element_ty not in (x.element, float8_of(x)):
+        raise error_here(
+            PointerError, f"a pointer has the dtype of its array: {x!r} cannot become {dtype!r}"
+        )
+    return x
 
 
 def as_mask(mask: Any) -> Traced | None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from iris.frontend import elementary, formulas
+from iris.frontend import elementary, formulas, special_formulas
 from iris.frontend.language import bitcast
-from iris.frontend.triton import language
-from iris.frontend.triton.arithmetic import ratio, remainder
+from iris.frontend.triton import language, libdevice_bits
+from iris.frontend.triton.arithmetic import ratio
+from iris.frontend.triton.arithmetic import remainder as truncated
 from iris.frontend.triton.language import (
     abs,
     ceil,
@@ -31,9 +32,18 @@ from iris.frontend.triton.language import (
     where,
     word,
 )
+from iris.frontend.triton.libdevice_bits import *  # noqa: F403
+from iris.frontend.triton.missing import refusing
+from iris.frontend.triton.random import umulhi
 from iris.frontend.values import Traced, as_traced, binary, cast, power, unary
 from iris.ir import math
 from iris.ir.types import DType, f32, i32, i64, u32
+
+#: The functions that Iris has no formula for.
+MISSING = (
+    *("cyl_bessel_i0", "cyl_bessel_i1", "erfcinv", "j0", "j1", "jn", "lgamma", "normcdfinv"),
+    *("tgamma", "y0", "y1", "yn"),
+)
 
 __all__ = [
     "abs",
@@ -111,6 +121,11 @@ __all__ = [
     "tanh",
     "trunc",
     "uint_as_float",
+    *libdevice_bits.__all__,
+    *("add_rn", "cospi", "erfc", "erfcx", "erfinv", "float2uint_rn", "int2float_rn", "mul_rn"),
+    *("norm3d", "norm4d", "normcdf", "rcp_rn", "rnorm3d", "rnorm4d", "sinpi", "sub_rn"),
+    "umulhi",
+    *MISSING,
 ]
 
 tanh = language._unary(math.Tanh, "tanh")
@@ -130,12 +145,25 @@ asinh = word(elementary.of_one(formulas.asinh))
 acosh = word(elementary.of_one(formulas.acosh))
 atanh = word(elementary.of_one(formulas.atanh))
 atan2 = word(elementary.of_two(formulas.atan2))
+cospi = word(elementary.of_one(special_formulas.cospi))
+sinpi = word(elementary.of_one(special_formulas.sinpi))
+erfc = word(elementary.of_one(special_formulas.erfc))
+erfcx = word(elementary.of_one(special_formulas.erfcx))
+erfinv = word(elementary.of_one(special_formulas.erfinv))
+normcdf = word(elementary.of_one(special_formulas.normcdf))
 hypot = word(elementary.of_two(formulas.hypot))
 copysign = word(elementary.of_two(formulas.copysign))
 fast_expf, fast_exp2f, fast_logf, fast_log2f, fast_log10f = exp, exp2, log, log2, log10
 fast_sinf, fast_cosf, fast_tanf, fast_tanhf = sin, cos, tan, tanh
 fast_dividef = div_rn
 rsqrt_rn = rsqrt
+add_rn, sub_rn, mul_rn = language.add, language.sub, language.mul
+globals().update(
+    {
+        name: refusing(f"extra.libdevice.{name}", "Iris has no formula for it; write one in tl")
+        for name in MISSING
+    }
+)
 
 
 @word
@@ -172,9 +200,45 @@ def rhypot(x: Any, y: Any) -> Traced:
 
 
 @word
+def rcp_rn(x: Any) -> Traced:
+    """One over a number."""
+    return ratio(1.0, x)
+
+
+@word
+def norm3d(a: Any, b: Any, c: Any) -> Traced:
+    """The length of a vector, without overflow of the squares."""
+    return hypot(hypot(a, b), c)
+
+
+@word
+def norm4d(a: Any, b: Any, c: Any, d: Any) -> Traced:
+    """The length of a vector, without overflow of the squares."""
+    return hypot(hypot(a, b), hypot(c, d))
+
+
+@word
+def rnorm3d(a: Any, b: Any, c: Any) -> Traced:
+    """One over the length of a vector."""
+    return ratio(1.0, norm3d(a, b, c))
+
+
+@word
+def rnorm4d(a: Any, b: Any, c: Any, d: Any) -> Traced:
+    """One over the length of a vector."""
+    return ratio(1.0, norm4d(a, b, c, d))
+
+
+@word
+def int2float_rn(x: Any) -> Traced:
+    """An integer as a float."""
+    return cast(x, f32)
+
+
+@word
 def fmod(x: Any, y: Any) -> Traced:
     """The remainder of x / y, with the sign of x."""
-    return remainder(cast(x, f32), y)
+    return truncated(cast(x, f32), y)
 
 
 @word
@@ -264,3 +328,4 @@ float2int_rd = _rounded(floor, i32, "float2int_rd")
 float2int_ru = _rounded(ceil, i32, "float2int_ru")
 llrint = _rounded(rint, i64, "llrint")
 llround = _rounded(round, i64, "llround")
+float2uint_rn = _rounded(rint, u32, "float2uint_rn")

@@ -159,7 +159,7 @@ def make_tensor_descriptor(
 ) -> blocks.Descriptor:
     """An array of a shape and strides, to be loaded and stored in blocks."""
     pointer = as_pointer(base, "make_tensor_descriptor")
-    return blocks.Descriptor(pointer, shape, strides, block_shape, padding_option)
+    return blocks.descriptor(pointer, shape, strides, block_shape, padding_option)
 
 
 @word

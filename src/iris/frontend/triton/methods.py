@@ -7,10 +7,7 @@ from math import prod as size_of
 from types import ModuleType
 from typing import Any
 
-from iris.errors import PointerError
-from iris.frontend.tracing import error_here
 from iris.frontend.triton import combining, language, memory
-from iris.frontend.triton.types import pointer_type
 from iris.frontend.values import Address, Traced, no_attribute
 
 _WORDS = (
@@ -37,7 +34,7 @@ def bound(x: Traced | Address, name: str) -> Any:
         if name == "shape":
             return addresses_of(x)
         if name in ("to", "cast"):
-            return partial(_pointer_to, x)
+            return partial(language.cast, x)
         names, room = _OF_POINTERS, memory
     else:
         if name == "numel":
@@ -54,11 +51,3 @@ def addresses_of(x: Address) -> tuple[int, ...]:
     """The shape of the addresses of a pointer."""
     (_, pointer), *_ = x.each()
     return () if pointer.offset is None else pointer.offset.shape
-
-
-def _pointer_to(x: Address, dtype: Any, bitcast: bool = False) -> Address:
-    if isinstance(dtype, pointer_type) and dtype.element_ty is x.element:
-        return x
-    raise error_here(
-        PointerError, f"a pointer has the dtype of its array: {x!r} cannot become {dtype!r}"
-    )

@@ -23,11 +23,10 @@ from iris.frontend.values import (
     Address,
     Traced,
     as_traced,
-    binary,
     promote,
+    truth,
 )
 from iris.frontend.vocabulary import TileVocabulary
-from iris.ir import math
 from iris.ir.types import DType, bf16, bool_, f16, f32
 
 
@@ -56,18 +55,19 @@ class TritonVocabulary(TileVocabulary):
     def range_of(self, *bounds: Any, **hints: Any) -> TracedRange:
         return traced_range(*bounds)
 
-    def logical(self, kind: type[math.Binary], x: Traced, rest: Callable[[], Any]) -> Traced:
-        other = as_traced(rest())
-        for side in (x, other):
-            if side.dtype is not bool_:
-                raise error_here(DTypeError, f"and and or are for bools, not {side}")
-        return binary(kind, x, other)
+    def condition(self, x: Traced, word: str) -> Traced:
+        if x.shape and x.dtype is not bool_:
+            raise error_here(DTypeError, f"{word} is for bools, not {x}")
+        return truth(x)
 
     def to(self, x: Any, dtype: Any, *how: Any, **named: Any) -> Any:
         return language.cast(x, dtype, *how, **named)
 
     def dtype_of_pointer(self, pointer: Address) -> pointer_type:
         return pointer_type(float8_of(pointer) or pointer.element)
+
+    def holds(self, pointer: Address) -> bool:
+        return True  # where there is no array, None is passed
 
     def attribute(self, x: Traced | Address | VariableNumber, name: str) -> Any:
         if isinstance(x, VariableNumber):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from iris.errors import LanguageError, SourceSpot
 from iris.ir import tile
 from iris.ir.core import Level, Module
+from iris.ir.types import DType, f32, i32, u32
 from iris.passes.pipeline import TargetPass
 from iris.targets import Target
 
@@ -19,7 +20,7 @@ class CheckTarget(TargetPass):
 
     is refused with
 
-        Apple GPUs have atomics of 32-bit elements, not of i64
+        Apple GPUs have atomics of 32-bit elements, not of i64; use an array of i32
 
     It changes nothing.  How much a kernel takes is asked by `check-resources`.
     """
@@ -41,5 +42,14 @@ def check(op: tile.Atomic | tile.AtomicCas, target: Target) -> None:
         bits = "- and ".join(map(str, target.atomic_bits))
         at_line = op.location and SourceSpot.of_line(*op.location)
         raise LanguageError(
-            f"{target.maker} GPUs have atomics of {bits}-bit elements, not of {dtype}", at_line
+            f"{target.maker} GPUs have atomics of {bits}-bit elements, not of {dtype}; "
+            f"use an array of {_instead(dtype)}",
+            at_line,
         )
+
+
+def _instead(dtype: DType) -> DType:
+    """The dtype of 32 bits of the same kind."""
+    if dtype.is_float:
+        return f32
+    return i32 if dtype.is_signed else u32

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from iris.triton.language import core, extra, math, standard
+from iris.triton.language import core, extra, math, random, standard
 
 globals().update(core.WORDS)
 
-__all__ = ["core", "extra", "math", "standard", *core.WORDS]
+__all__ = ["core", "extra", "math", "random", "standard", *core.WORDS]
 
 
 def __getattr__(name: str) -> Any:

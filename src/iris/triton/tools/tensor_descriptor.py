@@ -1,5 +1,5 @@
 """`triton.tools.tensor_descriptor`."""
 
-from iris.frontend.triton.blocks import Descriptor as TensorDescriptor
+from iris.frontend.triton.blocks import HostDescriptor as TensorDescriptor
 
 __all__ = ["TensorDescriptor"]
