@@ -6,15 +6,19 @@ from collections.abc import Mapping
 
 import numpy as np
 import pytest
+from hypothesis import given
 
 import iris
-from iris.compiler.pipelines import METAL_PIPELINE
-from iris.ir import parse, to_text
+from iris.compiler.pipelines import GRAPH_PIPELINE, METAL_PIPELINE
+from iris.ir import Value, parse, to_text
 from iris.ir.core import Location, Module
 from iris.ir.text.reprinter import Reprinter
+from iris.ir.types import f16, f32, i32
 from iris.passes import Pass, run
 from iris.passes.manager import Instrument
 from iris.passes.pipeline import Pipeline
+from iris.testing import programs
+from iris.tools.replay import Program
 from random_ir import random_module
 from support import counts
 
@@ -42,6 +46,21 @@ def test_random_programs(seed: int) -> None:
     compares = Compares()
     run(random_module(seed), "fold,canonicalize,cse,licm,dce", [compares])
     assert len(compares.texts) > 2
+
+
+@given(programs.graph())
+def test_random_graphs(program: Program) -> None:
+    run(program.module, GRAPH_PIPELINE, [Compares()])
+
+
+@given(programs.tile())
+def test_random_tile_programs(program: Program) -> None:
+    run(program.module, METAL_PIPELINE, [Compares()])
+
+
+@given(programs.metal(), programs.pipelines())
+def test_random_passes(program: Program, pipeline: Pipeline) -> None:
+    run(program.module, pipeline, [Compares()])
 
 
 @iris.kernel
@@ -78,7 +97,8 @@ func graph @g returns=[f32](%x: f32) {
 """)
     compares = Compares()
     compares.start(module, Pipeline(()))
-    product, total, end = next(iter(module)).regions[0]
+    function = next(iter(module))
+    product, total, end = function.regions[0]
     product.result.name = "b"
     compares.compare(module)
     product.location = Location("100%.py", 3)
@@ -88,6 +108,31 @@ func graph @g returns=[f32](%x: f32) {
     end.set_operands(product.results)
     total.erase()
     compares.compare(module)
+    function.regions[0].arguments[0].type = f16
+    compares.compare(module)
     list(module)[1].erase()
     compares.compare(module)
-    assert len(compares.texts) == 1 + 6
+    assert len(compares.texts) == 1 + 7
+
+
+def test_a_constant_is_called_by_its_number() -> None:
+    module = parse("""\
+func graph @f returns=[f32] {
+  %c2_0: f32 = constant 2.0
+  return %c2_0
+}
+""")
+    reprinter = Reprinter()
+    assert "%c2_0: f32 = constant 2.0" in reprinter.text(module)
+    constant = next(iter(next(iter(module)).regions[0]))
+    constant.set_attribute("bits", 0x40400000)
+    assert "%c3_0: f32 = constant 3.0" in reprinter.text(module)
+    constant.result.type = i32
+    assert reprinter.text(module) == to_text(module, locations=True)
+
+
+def test_a_value_that_nothing_defines_is_shown() -> None:
+    module = parse("func graph @f returns=[f32](%x: f32) {\n  return %x\n}\n")
+    (end,) = next(iter(module)).regions[0]
+    end.set_operands((Value(f32, None, None, 0, "lost"),))
+    assert "return %lost" in Reprinter().text(module)

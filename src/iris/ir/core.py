@@ -232,7 +232,8 @@ class Op(metaclass=OpMeta):
         return not self.effects()
 
     def result_name(self) -> str | None:
-        """A name for an unnamed result, where the op suggests one."""
+        """A name for an unnamed result, where the attributes and the types of results suggest
+        one."""
         return None
 
     # Making ops.

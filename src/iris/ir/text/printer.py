@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -113,9 +113,23 @@ class Printer:
     def name(self, value: Value) -> str:
         """The name of a value, which it gets when first met."""
         known = self.names.get(value)
-        if known is not None:
-            return known
-        name, parameter, hint = self.usual(value), False, value.name
+        return self._given(value, self.usual(value)) if known is None else known
+
+    def define(self, values: Iterable[Value], usual: Mapping[Value, str | None]) -> None:
+        """Name values in the order in which they are defined; `usual` has what results are called
+        that have no hint."""
+        names = self.names
+        for value in values:
+            name = usual.get(value)
+            if name is None and value.name is None:
+                names[value] = f"%{self.unnamed}"
+                self.unnamed += 1
+            else:
+                self._given(value, name)
+
+    def _given(self, value: Value, name: str | None) -> str:
+        """The name for a value that has none yet, which is called `name` if it has no hint."""
+        parameter, hint = False, value.name
         if hint:
             hint = _legal(hint)
             parameter = value.region is not None and _is_parameter(value)

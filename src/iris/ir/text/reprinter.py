@@ -22,7 +22,10 @@ class Reprinter:
         self._printed: dict[Op, tuple[object, str]] = {}  # by function: its state and text
         # The lines of ops without regions, each after what it depends on.
         self._known: dict[Op, tuple[object, Location | None, int, object, str]] = {}
-        self._lines: dict[tuple[object, ...], str] = {}
+        # Lines without their locations, by what else they depend on; and the texts of locations.
+        self._texts: dict[tuple[object, ...], str] = {}
+        self._locations: dict[Location | None, str] = {}
+        self._usual: dict[Value, str | None] = {}  # by result, its name if it has no hint
         # The same of ops with regions: their lines, and which values go into the gaps.
         self._around: dict[Op, tuple[object, list[tuple[str, list[int]]]]] = {}
         self._gaps = _Gaps()
@@ -41,9 +44,10 @@ class Reprinter:
         if printed is not None and printed[0] == state:
             return printed
         printer = Printer(locations=True)
-        for value in self._defined:
-            printer.name(value)
-        names = [printer.names.get(v) or printer.name(v) for v in self._values]
+        printer.define(self._defined, self._usual)
+        names = list(map(printer.names.get, self._values))
+        if None in names:  # broken IR, which uses values that nothing defines
+            names = list(map(printer.name, self._values))
         return state, "\n".join(self._text) % tuple(names)
 
     def _region(self, region: Region, indent: str) -> None:
@@ -73,11 +77,26 @@ class Reprinter:
 
     def _line(self, op: Op, types: object) -> tuple[object, Location | None, int, object, str]:
         depends = op.attributes, op.location, len(op.operands), types
-        key = op.name, *depends
-        line = self._lines.get(key)
-        if line is None:
-            line = self._lines[key] = self._gaps.line(op)
-        return *depends, line
+        key = type(op), depends[0], depends[2], types
+        text = self._texts.get(key)
+        if text is None:
+            text = self._texts[key] = self._gaps.line(op)
+        self._suggest(op)
+        return *depends, text + self._location(op)
+
+    def _location(self, op: Op) -> str:
+        """Where an op comes from, as a line shows it."""
+        text = self._locations.get(op.location)
+        if text is None:
+            text = self._locations[op.location] = self._gaps.place(op).replace("%", "%%")
+        return text
+
+    def _suggest(self, op: Op) -> None:
+        """Take note of what the results of an op are called if they have no hints."""
+        name = op.result_name()
+        for value in op.results:
+            if self._usual.get(value) != name:
+                self._usual[value] = name
 
     def _op(self, op: Op, indent: str) -> None:
         """Print an op with regions."""
@@ -88,6 +107,7 @@ class Reprinter:
         depends = op.attributes, op.location, len(op.operands), types
         known = self._around.get(op)
         if known is None or known[0] != depends:
+            self._suggest(op)
             known = self._around[op] = depends, self._gaps.around(op, values)
         for (line, order), region in zip(known[1], op.regions, strict=False):
             self._text.append(indent + line)
@@ -101,17 +121,15 @@ class _Gaps(Printer):
 
     def __init__(self) -> None:
         super().__init__(locations=True)
-        self._positions: dict[Value, int] = {}
 
     def line(self, op: Op) -> str:
         """The line of an op without regions: its results, then its operands go into the gaps."""
-        self._positions = dict.fromkeys((*op.results, *op.operands), 0)
-        text = self.head(op) + self.place(op)
-        return _GAP.sub("%s", text.replace("%", "%%"))
+        self.names = dict.fromkeys((*op.results, *op.operands), "\0")
+        return self.head(op).replace("%", "%%").replace("\0", "%s")
 
     def around(self, op: Op, values: Sequence[Value]) -> list[tuple[str, list[int]]]:
         """The lines around the regions of an op, and which of the values go into the gaps."""
-        self._positions = {value: i for i, value in enumerate(values)}
+        self.names = {value: f"\0{i} " for i, value in enumerate(values)}
         lines = [*self.heads(op), "}" + self.place(op)]
         return [
             (
@@ -120,6 +138,3 @@ class _Gaps(Printer):
             )
             for line in lines
         ]
-
-    def name(self, value: Value) -> str:
-        return f"\0{self._positions[value]} "
