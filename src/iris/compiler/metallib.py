@@ -40,7 +40,7 @@ def build(kernels: Sequence[Compilation], file: str | PathLike[str]) -> None:
     if not is_list or not all(isinstance(one, Compilation) for one in kernels):
         raise ArgumentError(
             "iris.build takes a list of compiled kernels, as [add.lower(x, out, 300, grid=5)], or "
-            "those of a function of arrays, as f.lower(x).kernels"
+            "the kernels of a function of arrays, as f.lower(x).kernels"
         )
     link([emit(entry_of(kernel.stages[-1].module)) for kernel in kernels], file)
 
