@@ -84,6 +84,9 @@ def test_errors(tmp_path: Path) -> None:
     ):
         iris.build([lowered(twice), lowered(clipped)], file)
     assert not file.exists()
+    for wrong in ([], lowered(twice), [twice]):
+        with pytest.raises(ArgumentError, match="takes a list of compiled kernels"):
+            iris.build(wrong, file)  # type: ignore[arg-type]
     with pytest.raises(FileError, match="cannot write"):
         iris.build([lowered(twice)], tmp_path / "nowhere" / "app.metallib")
 

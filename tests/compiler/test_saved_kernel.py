@@ -43,6 +43,12 @@ def test_a_saved_kernel_computes_the_same(device: str, file: Path) -> None:
     kernel[5](buffer, iris.asarray(out, device=device), 2.0, 160)
 
 
+def test_words_lead_to_it(file: Path) -> None:
+    with pytest.raises(ArgumentError, match=r"iris\.load_kernel opens a kernel"):
+        iris.load(str(file))
+    assert repr(iris.load_kernel(file)) == "the saved kernel scaled"
+
+
 def test_it_needs_no_tracing_and_no_passes(file: Path) -> None:
     """In a process that has no passes left."""
     script = f"""

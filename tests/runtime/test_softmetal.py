@@ -28,6 +28,7 @@ from iris.runtime.devices import select
 from iris.runtime.messages import PRECISE_FUNCTIONS, MathMode, Messages
 from iris.runtime.metal import Metal
 from iris.runtime.objc import Integer
+from iris.runtime.queue import MOST_LAUNCHES
 from iris.runtime.recent import Recent
 from iris.runtime.softmetal import Softmetal
 from iris.softmetal import build
@@ -220,6 +221,33 @@ SPARED = {
 }
 
 
+# What is sent for kernels that are text, below; for traces, in test_gputrace.py; after what failed.
+OF_TEXTS = {
+    "newFunctionWithName:constantValues:error:",
+    "functionNames",
+    "functionConstantsDictionary",
+    "allValues",
+    "bindings",
+}
+OF_TRACES = {
+    "sharedCaptureManager",
+    "supportsDestination:",
+    "startCaptureWithDescriptor:error:",
+}
+AFTER_FAILURES = {"error"}
+# Numbers of what is there: no call that fails gives others.
+PROPERTIES = {
+    "type",
+    "index",
+    "access",
+    "isUsed",
+    "bufferDataSize",
+    "bufferDataType",
+    "GPUStartTime",
+    "GPUEndTime",
+}
+
+
 def selectors() -> set[str]:
     """All that the bridge sends, apart from what can only succeed: it has no result."""
     sent: set[str] = {"MTLCreateSystemDefaultDevice", "commit", "waitUntilCompleted"}
@@ -293,6 +321,50 @@ def test_each_call_can_fail(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
             assert live() <= before, f"{selector} leaks"
             np.testing.assert_array_equal(scenario(), 3)
     assert carried_out >= NEEDED | SPARED | {PIPELINE}
+    assert selectors() - carried_out == OF_TEXTS | OF_TRACES | AFTER_FAILURES | PROPERTIES
+
+
+TEXT = """#include <metal_stdlib>
+using namespace metal;
+constant float factor [[function_constant(0)]];
+kernel void times(device float* x [[buffer(0)]], uint i [[thread_position_in_grid]]) {
+    x[i] *= factor;
+}
+"""
+
+
+@pytest.mark.parametrize("selector", sorted(OF_TEXTS))
+def test_each_call_for_a_text_can_fail(selector: str, device: Metal) -> None:
+    fail = library().softmetal_fail
+    fail.argtypes = [ctypes.c_char_p, ctypes.c_uint]
+
+    def times() -> np.ndarray:
+        x = iris.asarray(np.ones(32, np.float32), device=device)
+        texts = iris.metal.library(TEXT, device=device).specialize(factor=3.0)
+        texts["times"](x, threads=32)
+        return np.array(x.numpy())
+
+    assert (times() == 3).all()
+    before = live()
+    fail(selector.encode(), 1)
+    with pytest.raises(IrisError):
+        times()
+    assert fail(None, 0)
+    assert live() <= before, f"{selector} leaks"
+    assert (times() == 3).all()
+
+
+def test_a_failure_without_an_error_is_told(device: Metal) -> None:
+    fail = library().softmetal_fail
+    fail.argtypes = [ctypes.c_char_p, ctypes.c_uint]
+    x = iris.asarray(np.ones(1024, np.float32), device=device)
+    fail(b"commit", 1)
+    for _ in range(MOST_LAUNCHES):
+        scale[16](x, x, 2.0, 1024)
+    assert fail(b"error", 1)
+    with pytest.raises(DeviceError, match="the kernel scale failed: failed without an error"):
+        x.numpy()
+    assert fail(None, 0)
 
 
 # Memory.

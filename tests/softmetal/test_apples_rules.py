@@ -117,6 +117,11 @@ CONVERSIONS = [
         "bfloat b = 1.0bf; B[0] = b;",
     ),
     (
+        "bfloat b = F[0] + static_cast<bfloat>(F[1]); B[0] = b;",
+        "'bfloat' .* 'float'",
+        "bfloat b = static_cast<bfloat>(F[0] + bfloat(F[1])); B[0] = b;",
+    ),
+    (
         "F[0] = B[0] + H[0];",
         "invalid operands|cannot convert",
         "F[0] = B[0] + float(H[0]);",
@@ -253,7 +258,7 @@ def test_types_are_held_to_apples_rules(rules: Sequence[Rule]) -> None:
 
 @pytest.mark.parametrize(("wrong", "message", "right"), WORDS)
 def test_words_are_held_to_apples_rules(wrong: str, message: str, right: str) -> None:
-    said = check(HEAD + KERNEL + wrong + "\n}")
+    said = check(HEAD + KERNEL + wrong + "\n}", 310)
     assert said is not None
     assert re.search(message, said), said
     assert said.startswith("program_source:4:")

@@ -444,8 +444,16 @@ def test_more_of_the_library(body: str) -> None:
         ),
         ("kernel void k(device float* x {\n}", 3, "never closed"),
         ("kernel void k(device float* x) {\n  double y = 1;\n}", 4, "Metal has no double"),
-        ("\nfloat total;\nkernel void k(device float* x) {}", 4, "has to be constant"),
-        ("constexpr int n = 3;\nkernel void k(device float* x) {}", 3, "has to be constant"),
+        (
+            "\nfloat total;\nkernel void k(device float* x) {}",
+            4,
+            "must reside in constant address space",
+        ),
+        (
+            "constexpr int n = 3;\nkernel void k(device float* x) {}",
+            3,
+            "must reside in constant address space",
+        ),
         ("int f(int);\nkernel void k(device int* x) { x[0] = f(1); }", 0, "f(int) is used but not"),
         (
             "int f(device int* p) { return 1; }\nint f(constant int* p) { return 2; }\n"

@@ -31,8 +31,8 @@ def test_size_and_list(folder: Path, capsys: pytest.CaptureFixture[str]) -> None
     size = sum(path.stat().st_size for path in files)
     assert main(["cache"]) == 0
     said = capsys.readouterr().out
-    assert f"libraries  kept: 2 of {size} bytes in {folder}/libraries\n" in said
-    assert "choices    kept: 1 of " in said and "pipelines  kept: 1 of " in said
+    assert f"libraries  kept: 2 with {size / 1e6:.3f} MB in {folder}/libraries\n" in said
+    assert "choices    kept: 1 with " in said and "pipelines  kept: 1 with " in said
     assert main(["cache", "list"]) == 0
     listed = capsys.readouterr().out
     rooms = re.findall(r"^\d{4}-\d\d-\d\d .* (\w+)/[0-9a-f]{64}$", listed, re.M)
@@ -44,8 +44,8 @@ def test_size_and_list(folder: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 def test_clear(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["cache", "clear"]) == 0
-    assert "libraries  removed: 2 of " in capsys.readouterr().out
+    assert "libraries  removed: 2 with " in capsys.readouterr().out
     assert [path.name for path in (folder / "libraries").iterdir()] == ["of-mine"]
     assert [*(folder / CHOICES).iterdir(), *(folder / PIPELINES).iterdir()] == []
     assert main(["cache"]) == 0
-    assert capsys.readouterr().out.count("kept: 0 of 0 bytes") == 3
+    assert capsys.readouterr().out.count("kept: 0 with 0.000 MB") == 3

@@ -34,8 +34,14 @@ def build(kernels: Sequence[Compilation], file: str | PathLike[str]) -> None:
     Needs a Mac with Xcode.
     """
     from iris.codegen.emitter import emit  # opened when first used
-    from iris.compiler.compilation import entry_of
+    from iris.compiler.compilation import Compilation, entry_of
 
+    is_list = isinstance(kernels, Sequence) and len(kernels) > 0
+    if not is_list or not all(isinstance(one, Compilation) for one in kernels):
+        raise ArgumentError(
+            "iris.build takes a list of compiled kernels, as [add.lower(x, out, 300, grid=5)], or "
+            "the kernels of a function of arrays, as f.lower(x).kernels"
+        )
     link([emit(entry_of(kernel.stages[-1].module)) for kernel in kernels], file)
 
 

@@ -48,6 +48,9 @@ class SavedKernel:
         self._compiled: dict[Device, Compiled] = {}
         self._parameters = FixedParameters(entry_of(module).symbol, specs)
 
+    def __repr__(self) -> str:
+        return f"the saved kernel {self._parameters.name}"
+
     def __getitem__(self, grid: GridLike) -> Callable[..., None]:
         return partial(self._launch, grid)
 

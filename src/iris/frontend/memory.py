@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from os import PathLike
 from typing import Any
 
 from iris.errors import ArgumentError, DTypeError, MaskError, PointerError, ShapeError
@@ -54,6 +55,12 @@ def load(
     with it, they are that. A volatile load reads memory each time, so that a loop can wait for
     what another program writes.
     """
+    if isinstance(pointer, (str, PathLike)):
+        raise error_here(
+            ArgumentError,
+            "load reads elements of an array inside a kernel; iris.load_kernel opens a kernel that "
+            "was saved to a file",
+        )
     if not isinstance(volatile, bool):
         raise error_here(ArgumentError, f"volatile= is True or False, not {volatile!r}")
     if isinstance(pointer, ChosenPointer):

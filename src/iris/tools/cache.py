@@ -37,7 +37,7 @@ def run_command(options: argparse.Namespace) -> None:
                 path.unlink(missing_ok=True)
         total = sum(size for _, size, _ in known)
         said = "removed" if options.what == "clear" else "kept"
-        print(f"{room:10} {said}: {len(known)} of {total} bytes in {folder}")
+        print(f"{room:10} {said}: {len(known)} with {total / 1e6:.3f} MB in {folder}")
 
 
 def _known(folder: Path) -> Iterator[tuple[float, int, Path]]:

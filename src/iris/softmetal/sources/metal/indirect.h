@@ -15,8 +15,7 @@
 @public
     MTLIndirectCommandBufferDescriptor *descriptor;
     int running;  // how many command buffers that are committed, or still encoded, run it
-@private
-    NSMutableArray *contents;  // of SMIndirectContents
+    NSMutableArray *contents;  // of SMIndirectContents, all the same as long as it lives
 }
 + (id)newWithDevice:(SMDevice *)owner descriptor:(MTLIndirectCommandBufferDescriptor *)given count:(NSUInteger)count;
 - (NSUInteger)size;

@@ -73,7 +73,7 @@ FLAG(inheritBuffers, setInheritBuffers)
 @interface SMIndirectRun : SMCommand {
 @public
     SMIndirectCommandBuffer *owner;  // the command buffer keeps it
-    NSArray *contents;
+    NSRange range;
     NSHashTable *used;
     struct bindings inherited;
 }
@@ -84,7 +84,6 @@ FLAG(inheritBuffers, setInheritBuffers)
 - (void)dealloc
 {
     __atomic_sub_fetch(&owner->running, 1, __ATOMIC_RELAXED);
-    [contents release];
     NSFreeHashTable(used);
     [super dealloc];
 }
@@ -121,8 +120,8 @@ FLAG(inheritBuffers, setInheritBuffers)
 - (NSString *)runWithSeed:(unsigned long)seed
 {
     NSMutableArray *all = [NSMutableArray array];
-    for (NSUInteger i = 0; i < [contents count]; ++i) {
-        SMIndirectContents *one = [contents objectAtIndex:i];
+    for (NSUInteger i = 0; i < range.length; ++i) {
+        SMIndirectContents *one = [owner->contents objectAtIndex:range.location + i];
         NSString *wrong = nil;
         SMDispatch *made = [self newDispatchOf:one wrong:&wrong];
         if (wrong) return [NSString stringWithFormat:@"command %lu of an indirect command buffer: %@", i, wrong];
@@ -242,7 +241,7 @@ FLAG(inheritBuffers, setInheritBuffers)
     __atomic_add_fetch(&running, 1, __ATOMIC_RELAXED);
     SMIndirectRun *made = [SMIndirectRun new];
     made->owner = self;
-    made->contents = [[contents subarrayWithRange:range] retain];
+    made->range = range;
     made->used = NSCopyHashTableWithZone(used, NULL);
     made->inherited = *inherited;
     return made;

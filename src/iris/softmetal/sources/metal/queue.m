@@ -62,14 +62,21 @@ static void run(void *buffer)
     [super dealloc];
 }
 
+- (BOOL)waitForOne
+{
+    NSAutoreleasePool *pool = [NSAutoreleasePool new];
+    NSDate *end = [NSDate dateWithTimeIntervalSinceNow:seconds_allowed()];
+    BOOL more = YES;
+    while (unfinished >= most && more) more = [changed waitUntilDate:end];
+    [pool release];
+    return unfinished < most;
+}
+
 // Metal waits, for ever if need be, until one of the others has finished.
 - (BOOL)takeOne
 {
-    NSDate *end = [NSDate dateWithTimeIntervalSinceNow:seconds_allowed()];
     [changed lock];
-    BOOL more = YES;
-    while (unfinished >= most && more) more = [changed waitUntilDate:end];
-    BOOL taken = unfinished < most;
+    BOOL taken = unfinished < most || [self waitForOne];
     if (taken) ++unfinished;
     [changed unlock];
     if (!taken) report(@"the command queue %@has %lu command buffers already, and none finishes", quoted(label), most);
@@ -86,10 +93,7 @@ static void run(void *buffer)
 
 - (id)commandBufferThatRetains:(NSInteger)retains
 {
-    NSAutoreleasePool *pool = [NSAutoreleasePool new];
-    BOOL taken = [self takeOne];
-    [pool release];
-    return taken ? autoreleased([[SMCommandBuffer alloc] initWithQueue:self retains:retains]) : nil;
+    return [self takeOne] ? autoreleased([[SMCommandBuffer alloc] initWithQueue:self retains:retains]) : nil;
 }
 
 - (id)commandBuffer

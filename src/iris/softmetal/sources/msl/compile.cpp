@@ -477,6 +477,10 @@ std::string mistakes_in(const std::string &code) {
 
 // As they speak of what the text says.
 std::string in_terms_of_metal(std::string messages) {
+    static const std::string asserted = "static assertion failed due to requirement '::softmetal::", end = "': ";
+    for (size_t at; (at = messages.find(asserted)) != std::string::npos;) {
+        messages.erase(at, messages.find(end, at) + end.size() - at);
+    }
     static const std::string call = "no matching function for call to 'make_";
     for (size_t at; (at = messages.find(call)) != std::string::npos;) {
         messages.replace(at, call.size(), "no matching constructor for initialization of '");
@@ -490,12 +494,13 @@ std::string check(const std::string &source, const Options &options) {
     const Settings with = settings();
     const Outcome text = preprocess(source, options, with);
     if (!text.succeeded) return text.output;
-    const Translation translation = translate_for_check(text.output);
+    const Translation translation = translate_for_check(text.output, options.version);
     if (!translation.error.empty()) return translation.error;
     const MemoryFile input(definitions(options) + translation.text), code;
     const Outcome outcome =
         run_program({with.compiler, options.version >= 400 ? standard(options.version) : "-std=c++14", "-S", "-emit-llvm", "-O0", "-Xclang", "-disable-llvm-passes",
-                     "-gline-tables-only", "-Wno-everything", "-Werror=vla", "-Werror=c++11-narrowing", "-flax-vector-conversions=none",
+                     "-gline-tables-only", "-Wno-everything", "-Werror=vla", "-Werror=c++11-narrowing",
+                     "-Werror=address-of-temporary", "-Werror=static-float-init", "-flax-vector-conversions=none",
                      "-fdeclspec", "-nostdinc++", "-ferror-limit=20", "-D__METAL_VERSION__=" + std::to_string(options.version),
                      // As it stands: no constant is folded, and a bfloat is added as one.
                      "-ffp-exception-behavior=strict", "-frounding-math", "-Xclang",

@@ -52,6 +52,10 @@ private:
     const Tokens &tokens;
     Declarations found;
     std::map<std::string, Signature> known;  // by scope and key
+    struct Pointer {
+        bool points, in_buffer, in_threadgroup;
+    };
+    std::map<std::string_view, Pointer> aliases;  // what names of types stand for
     unsigned forwarded = 0;
 
     bool is(size_t i, std::string_view text) const { return i < tokens.size() && tokens[i].is(text); }
@@ -192,12 +196,15 @@ private:
         return true;
     }
 
+    Mistake not_constant(size_t i) const {
+        return Mistake(tokens[i], "program scope variable must reside in constant address space");
+    }
+
     // Leaves out what C++ would take for something declared before.
     void compare_with_known(Range whole, size_t body, const std::string &in, const std::string &class_name) {
         Signature now = signature_of(tokens, whole, body, class_name);
-        if (class_name.empty() && !now.is_function && is_variable(whole)) {
-            throw Mistake(tokens[whole.from], "a variable outside of functions has to be constant");
-        }
+        const bool lasts = class_name.empty() || is(whole.from, "static");
+        if (lasts && !now.is_function && is_variable(whole)) throw not_constant(whole.from);
         const auto [place, is_new] = known.emplace(in + "\n" + now.key, now);
         const Signature &before = place->second;
         if (!is_new && before.spaces != now.spaces && (now.body.empty() || now.body == before.body)) {
@@ -253,6 +260,7 @@ private:
         const bool has_body = is(j, "{");
         const size_t end = j >= limit ? limit : has_body ? after_group(j) : j + 1;
         if (has_body && !defines_class(i, j)) found.bodies.push_back({j, end});
+        if (is_kernel && !class_name.empty()) throw Mistake(tokens[i], "a kernel cannot be a member function");
         if (is_kernel || (is_instance && !host_name.empty())) {
             if (has_body || is_instance) {
                 Kernel made = header(i, j, is_instance);
@@ -273,6 +281,7 @@ private:
             const std::string called = name < j ? std::string(tokens[name].text) : "";
             scope({j + 1, end - 1}, in + "::" + joined(tokens, {name, j}), called.empty() ? "struct" : called);
         } else {
+            note_alias({i, j});
             compare_with_known({i, end}, j, in, class_name);
             if (!has_body) return end;
             const auto misplaced = variables({j, end});
@@ -282,6 +291,24 @@ private:
             }
         }
         return end;
+    }
+
+    void note_alias(Range range) {
+        const bool is_typedef = is(range.from, "typedef") && is_word(range.to - 1);
+        if (!is_typedef && !(is(range.from, "using") && is(range.from + 2, "="))) return;
+        Pointer &made = aliases[tokens[is_typedef ? range.to - 1 : range.from + 1].text];
+        made = {};
+        for (size_t i = range.from; i < range.to; ++i) note_pointer(i, made);
+    }
+    void note_pointer(size_t i, Pointer &into) const {
+        into.points |= is(i, "*") || is(i, "&");
+        into.in_buffer |= is(i, "device") || is(i, "constant");
+        into.in_threadgroup |= is(i, "threadgroup");
+        const auto alias = aliases.find(tokens[i].text);
+        if (alias == aliases.end()) return;
+        into.points |= alias->second.points;
+        into.in_buffer |= alias->second.in_buffer;
+        into.in_threadgroup |= alias->second.in_threadgroup;
     }
 
     // A kernel returns void: its name follows, and then its parameters.
@@ -332,7 +359,7 @@ private:
         for (size_t i = range.from; i < range.to;) {
             Parameter one = {};
             one.token = i;
-            bool points = false, in_buffer = false, in_threadgroup = false;
+            Pointer pointer = {};
             auto word = [&](size_t j) {
                 if (is(j, "const") || is(j, "constexpr") || is_address_space(tokens[j])) return;
                 one.type += (one.type.empty() || one.name.empty() ? "" : " ") + one.name;
@@ -347,23 +374,21 @@ private:
                 } else if (is(i, "(")) {  // T (&name)[4]
                     for (size_t k = i; k < after_group(i); ++k) {
                         if (is_word(k)) word(k);
-                        points |= is(k, "*") || is(k, "&");
+                        pointer.points |= is(k, "*") || is(k, "&");
                     }
                     i = after_group(i);
                 } else if (is(i, "[")) {
-                    points = true;
+                    pointer.points = true;
                     i = after_group(i);
                 } else {
                     if (is_word(i)) word(i);
-                    points |= is(i, "*") || is(i, "&");
-                    in_buffer |= is(i, "device") || is(i, "constant");
-                    in_threadgroup |= is(i, "threadgroup");
+                    note_pointer(i, pointer);
                     ++i;
                 }
             }
             ++i;  // the comma
-            one.points_to_buffer = points && in_buffer;
-            one.points_to_threadgroup = points && in_threadgroup;
+            one.points_to_buffer = pointer.points && pointer.in_buffer;
+            one.points_to_threadgroup = pointer.points && pointer.in_threadgroup;
             made.push_back(std::move(one));
         }
         return made;
@@ -373,14 +398,18 @@ private:
         FunctionConstant made = {};
         made.scope = in;
         made.index = attribute.argument;
+        made.words = {i, attribute.tokens.from};
         made.attribute = attribute.tokens;
         made.semicolon = end;
         const size_t name = attribute.tokens.from - 1;
         made.name = tokens[name].text;
+        bool is_constant = false;
         for (size_t k = i; k < name; ++k) {
+            is_constant |= is(k, "constant");
             if (is(k, "constant") || is(k, "const") || is(k, "constexpr") || is(k, "static")) continue;
             made.type += (made.type.empty() ? "" : " ") + std::string(tokens[k].text);
         }
+        if (!is_constant) throw not_constant(i);
         found.constants.push_back(std::move(made));
     }
 

@@ -63,6 +63,7 @@ struct Kernel {
 
 struct FunctionConstant {
     std::string scope, name, type, index;
+    Range words;  // before its attribute
     Range attribute;
     size_t semicolon;
 };

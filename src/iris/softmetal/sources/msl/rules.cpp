@@ -29,18 +29,24 @@ const std::map<std::string, std::string, std::less<>> other_names = {
 
 class Rules {
 public:
-    Rules(const Tokens &tokens, const Declarations &found) : tokens(tokens), found(found) {}
+    Rules(const Tokens &tokens, const Declarations &found, unsigned version)
+        : tokens(tokens), found(found), version(version) {}
 
     void run() {
         note_types();
         for (size_t i = 0; i < tokens.size(); ++i) {
             word(i);
-            lambda(i);
+            number(i);
+            if (version < 320) lambda(i);
             pointer(i);
             array(i);
         }
+        std::set<std::string> names;
         for (const Kernel &kernel : found.kernels) {
             if (kernel.is_instance) continue;
+            if (!kernel.is_template && !names.insert(kernel.scope + "::" + kernel.name).second) {
+                throw Mistake(tokens[kernel.statement.from], "kernel functions cannot be overloaded");
+            }
             attributes(kernel);
             for (const ThreadgroupVariable &one : kernel.variables) outermost(kernel, one);
         }
@@ -50,6 +56,7 @@ public:
 private:
     const Tokens &tokens;
     const Declarations &found;
+    const unsigned version;
     std::set<std::string, std::less<>> types;  // that the text declares
 
     bool is(size_t i, std::string_view text) const { return i < tokens.size() && tokens[i].is(text); }
@@ -59,12 +66,19 @@ private:
     void word(size_t i) const {
         static const std::set<std::string_view> refused = {"goto",  "new",    "virtual",      "throw",
                                                            "try",   "typeid", "dynamic_cast", "thread_local",
-                                                           "catch", "asm"};
+                                                           "catch", "asm", "register"};
         if (!is_word(i)) return;
         if (refused.count(tokens[i].text) || (is(i, "delete") && !is(i - 1, "="))) {
             throw Mistake(tokens[i], "'" + std::string(tokens[i].text) + "' is not supported in Metal");
         }
         if (is(i, "long") && is(i + 1, "long")) throw Mistake(tokens[i], "'long long' is not supported in Metal");
+    }
+
+    void number(size_t i) const {
+        const std::string_view text = tokens[i].text;
+        if (tokens[i].kind == Token::number && is_fraction(text) && (text.back() == 'l' || text.back() == 'L')) {
+            throw Mistake(tokens[i], "'long double' is not supported in Metal");
+        }
     }
 
     // A bracket that indexes follows what it indexes.
@@ -155,7 +169,7 @@ private:
             bool optional = false;
             for (const Attribute &one : parameter.attributes) optional |= one.name == "function_constant";
             for (const Attribute &one : parameter.attributes) {
-                if (one.name == "buffer" || one.name == "threadgroup") place(token, parameter, one);
+                if (one.name == "buffer" || one.name == "threadgroup") place(token, one);
                 if ((one.name == "buffer" || one.name == "threadgroup") && !optional &&
                     !reserved.insert(one.name + "(" + one.argument).second) {
                     throw Mistake(token, "cannot reserve '" + one.name + "' resource location at index " + one.argument);
@@ -175,18 +189,10 @@ private:
             }
         }
     }
-    // What is bound is a pointer to memory of its kind, or of a type that only the text knows.
-    static void place(const Token &token, const Parameter &parameter, const Attribute &attribute) {
+    static void place(const Token &token, const Attribute &attribute) {
         const int index = std::atoi(attribute.argument.c_str());
         if (index < 0 || index > 30) {
             throw Mistake(token, "'" + attribute.name + "' attribute parameter is out of bounds: must be between 0 and 30");
-        }
-        const bool is_buffer = attribute.name == "buffer";
-        const bool fits = is_buffer ? parameter.points_to_buffer : parameter.points_to_threadgroup;
-        const bool points = parameter.points_to_buffer || parameter.points_to_threadgroup;
-        if (!fits && (points || components_of(parameter.type))) {
-            throw Mistake(token, "'" + attribute.name + "' attribute only applies to pointers and references in " +
-                                     (is_buffer ? "the device or constant" : "the threadgroup") + " address space");
         }
     }
     // Of a number of a thread; many of what is none, none of what cannot be told.
@@ -213,7 +219,7 @@ private:
     void function(Range body) const {
         for (size_t i = body.from; i < body.to; ++i) {
             if (is(i, "static") && !is_constant(i)) {
-                throw Mistake(tokens[i], "a static local variable must be in the constant address space");
+                throw Mistake(tokens[i], "static local variable must reside in constant address space");
             }
             if (!is_word(i) || !is(i + 1, "(") || is(i - 1, ".") || is(i - 1, ">") || is_word(i - 1)) continue;
             for (const Kernel &kernel : found.kernels) {
@@ -231,6 +237,8 @@ private:
 
 }  // namespace
 
-void hold_to_rules(const Tokens &tokens, const Declarations &found) { Rules(tokens, found).run(); }
+void hold_to_rules(const Tokens &tokens, const Declarations &found, unsigned version) {
+    Rules(tokens, found, version).run();
+}
 
 }  // namespace msl

@@ -5,7 +5,7 @@
 
 namespace msl {
 
-// Throws the first Mistake.
-void hold_to_rules(const Tokens &, const Declarations &);
+// Throws the first Mistake against a version of the language, as 310.
+void hold_to_rules(const Tokens &, const Declarations &, unsigned version);
 
 }  // namespace msl

@@ -120,4 +120,10 @@ private:
 
 std::vector<Token> tokens_of(std::string_view text) { return Tokenizer(text).run(); }
 
+bool is_fraction(std::string_view number) {
+    const std::string_view start = number.substr(0, 2);
+    const bool hexadecimal = start == "0x" || start == "0X";
+    return number.find_first_of(hexadecimal ? ".pP" : ".eE") != std::string_view::npos;
+}
+
 }  // namespace msl

@@ -21,4 +21,7 @@ struct Token {
 // preprocessor leaves, count.
 std::vector<Token> tokens_of(std::string_view text);
 
+// Whether a number has a point or an exponent.
+bool is_fraction(std::string_view number);
+
 }  // namespace msl

@@ -86,8 +86,12 @@ void rename_own(const Tokens &tokens, Edits &edits) {
 
 // Functions of strict/metal_stdlib.
 const char made_by_function[] = "::metal::make_";
+const char converted_by_function[] = "::softmetal::converted";
+const char constructed_by_function[] = "::softmetal::constructed";
 
 std::string quoted(const std::string &text) { return '"' + text + '"'; }
+
+std::string at_line(size_t line) { return "#line " + std::to_string(line) + " " + quoted(program_source) + "\n"; }
 
 // C++ has two of the suffixes not, and takes what has none for a double.
 void rewrite_literals(const Tokens &tokens, Edits &edits, const std::string &before = "") {
@@ -95,7 +99,7 @@ void rewrite_literals(const Tokens &tokens, Edits &edits, const std::string &bef
         if (token.kind != Token::number) continue;
         const std::string text(token.text);
         const bool hexadecimal = text.compare(0, 2, "0x") == 0 || text.compare(0, 2, "0X") == 0;
-        const bool whole = text.find_first_of(hexadecimal ? ".pP" : ".eE") == std::string::npos;
+        const bool whole = !is_fraction(text);
         const char last = text.back();
         if (!whole && (std::isdigit((unsigned char)last) || last == '.')) {
             edits.replace(token.end(), token.end(), "f");
@@ -127,6 +131,41 @@ void rewrite_constructors(const Tokens &tokens, Edits &edits) {
         if (i && tokens[i - 1].is("operator")) continue;
         const bool qualified = i && tokens[i - 1].is(":");
         edits.replace(tokens[i].at, tokens[i].at, qualified ? "make_" : made_by_function);
+    }
+}
+
+// Types by names of the text, but for pointers: parameters of templates, and names of others.
+std::set<std::string_view> other_types(const Tokens &tokens) {
+    std::set<std::string_view> made;
+    for (size_t i = 1; i + 2 < tokens.size(); ++i) {
+        const bool in_header = tokens[i - 1].is("<") || tokens[i - 1].is(",");
+        if (in_header && (tokens[i].is("typename") || tokens[i].is("class"))) made.insert(tokens[i + 1].text);
+        const bool equals = tokens[i].is("using") && tokens[i + 2].is("=");
+        if (!equals && !tokens[i].is("typedef")) continue;
+        bool points = false;
+        size_t end = i;
+        for (; end + 1 < tokens.size() && !tokens[end].is(";") && !tokens[end].is("{"); ++end) {
+            points |= tokens[end].is("*") || tokens[end].is("&");
+        }
+        if (!points && tokens[end].is(";")) made.insert(tokens[equals ? i + 1 : end - 1].text);
+    }
+    return made;
+}
+
+// A number that the text asks for shows in the code as one that it does not: functions make these.
+void rewrite_conversions(const Tokens &tokens, Edits &edits) {
+    const std::set<std::string_view> types = other_types(tokens);
+    for (size_t i = 1; i + 3 < tokens.size(); ++i) {
+        const Token &token = tokens[i], &before = tokens[i - 1];
+        if (token.is("static_cast") && tokens[i + 2].kind == Token::word && tokens[i + 3].is(">")) {
+            edits.replace(token.at, token.end(), converted_by_function);
+        }
+        if (token.kind != Token::word || !types.count(token.text) || !tokens[i + 1].is("(")) continue;
+        // What follows a type is a name, or part of one.
+        const bool declares = before.kind == Token::word && !before.is("return") && !before.is("else");
+        const bool qualified = before.is(".") || before.is(":") || before.is(">") || before.is("~");
+        if (declares || qualified || tokens[i + 2].is("&") || tokens[i + 2].is("*")) continue;
+        edits.replace(token.at, token.end(), constructed_by_function + ("<" + std::string(token.text) + ">"));
     }
 }
 
@@ -271,6 +310,40 @@ void merge_spaces(const Tokens &tokens, const Declarations &found, Edits &edits)
     }
 }
 
+// What a pipeline gives is no constant of the text.
+void give_constants(const Tokens &tokens, const Declarations &found, Edits &edits) {
+    for (const FunctionConstant &constant : found.constants) {
+        for (size_t i = constant.words.from; i < constant.words.to; ++i) {
+            if (tokens[i].is("constexpr")) edits.replace(tokens[i].at, tokens[i].end(), "");
+        }
+        edits.replace(tokens[constant.attribute.from].at, tokens[constant.attribute.to - 1].end(),
+                      " = ::softmetal::given()");
+    }
+}
+
+// What is bound is a pointer, or a reference, to memory of its kind: the compiler knows what names of types stand for.
+// It is asked at the end of the kernel, in lines that are the parameters'.
+void check_bound(const Tokens &tokens, const Declarations &found, Edits &edits) {
+    for (const Kernel &kernel : found.kernels) {
+        std::string made;
+        for (const Parameter &parameter : kernel.parameters) {
+            if (parameter.type.empty()) continue;  // it has no name
+            for (const Attribute &one : parameter.attributes) {
+                const bool is_buffer = one.name == "buffer";
+                if (!is_buffer && one.name != "threadgroup") continue;
+                made += "\n" + at_line(tokens[parameter.token].line) +
+                        "static_assert(::softmetal::refers_to<metal::remove_cv_t<decltype(" + own(parameter.name) +
+                        ")>>::" + (is_buffer ? "a_buffer" : "threadgroup_memory") + ", \"'" + one.name +
+                        "' attribute only applies to pointers and references in " +
+                        (is_buffer ? "the device or constant" : "the threadgroup") + " address space\");";
+            }
+        }
+        if (made.empty()) continue;
+        const Token &last = tokens[kernel.statement.to - 1];
+        edits.replace(last.at, last.at, made + "\n" + at_line(last.line));
+    }
+}
+
 struct Source {
     std::string type;    // of softmetal_kernel
     std::string active;  // an expression
@@ -389,8 +462,6 @@ std::string table(const Tokens &tokens, const Declarations &found) {
     return made;
 }
 
-std::string first_line() { return "#line 1 \"" + std::string(program_source) + "\"\n"; }
-
 }  // namespace
 
 Translation translate(const std::string &source, const ConstantValues &values) {
@@ -405,32 +476,32 @@ Translation translate(const std::string &source, const ConstantValues &values) {
         drop_instances(tokens, found, edits);
         merge_spaces(tokens, found, edits);
         drop_attributes(tokens, edits);
-        return {first_line() + edits.apply() + table(tokens, found), ""};
+        return {at_line(1) + edits.apply() + table(tokens, found), ""};
     } catch (const Mistake &mistake) {
         return {"", mistake.what()};
     }
 }
 
-Translation translate_for_check(const std::string &source) {
+Translation translate_for_check(const std::string &source, unsigned version) {
     const Tokens tokens = tokens_of(source);
     try {
         const Declarations found = find_declarations(tokens);
-        hold_to_rules(tokens, found);
+        hold_to_rules(tokens, found, version);
         for (const Kernel &kernel : found.kernels) {
             if (!kernel.is_instance) sources(tokens, kernel);
         }
         Edits edits(source);
         rewrite_literals(tokens, edits, made_by_function);
         rename_own(tokens, edits);
-        for (const FunctionConstant &constant : found.constants) {
-            edits.replace(tokens[constant.attribute.from].at, tokens[constant.attribute.to - 1].end(), " = {}");
-        }
+        give_constants(tokens, found, edits);
+        check_bound(tokens, found, edits);
         use_instances(tokens, found, edits);
         drop_attributes(tokens, edits);
         rewrite_comparisons(tokens, edits);
         rewrite_constructors(tokens, edits);
+        rewrite_conversions(tokens, edits);
         refer_to_variables(tokens, found, edits);
-        return {first_line() + edits.apply(), ""};
+        return {at_line(1) + edits.apply(), ""};
     } catch (const Mistake &mistake) {
         return {"", mistake.what()};
     }

@@ -17,8 +17,9 @@ typedef std::map<std::string, std::string> ConstantValues;
 // `source` is preprocessed text, but for Metal's own macros.
 Translation translate(const std::string &source, const ConstantValues &values);
 
-// The text for a strict check, whose address spaces are real: only what C++ cannot parse is rewritten.
-Translation translate_for_check(const std::string &source);
+// The text for a strict check against a version, as 310, whose address spaces are real: only what C++ cannot parse, or
+// would not tell, is rewritten.
+Translation translate_for_check(const std::string &source, unsigned version);
 
 extern const char program_source[];  // what messages call the text
 
