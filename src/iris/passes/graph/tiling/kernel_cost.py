@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache
 from math import fsum, prod
@@ -47,6 +47,10 @@ class Cost:
     def among(self, programs: int) -> Cost:
         """The cost of the same work, divided among some programs."""
         return replace(self, programs=programs)
+
+    def without(self, cached: int) -> Cost:
+        """The cost of the same work, if a cache has some of the bytes."""
+        return replace(self, bytes=self.bytes - cached)
 
     @cached_property
     def microseconds(self) -> float:
@@ -134,11 +138,26 @@ def cost_of(schedule: KernelSchedule, target: Target) -> Cost:
 @lru_cache(maxsize=16)  # of the few kernels whose schedules are compared at a time
 def moved_bytes(elements: ElementGraph) -> int:
     """The bytes that a kernel moves through memory, if it loads each element once."""
-    read: dict[Value, int] = {}
+    return sum(read_bytes(elements).values()) + _stored(elements)
+
+
+def read_bytes(elements: ElementGraph) -> Mapping[Value, int]:
+    """How many bytes of each tensor a kernel reads, each element once."""
+    read: Counter[Value] = Counter()
     for ref, expr in elements.loads.items():
-        size = axes_size(elements.dependencies[ref]) * _bytes(ref)
-        read[expr.value] = read.get(expr.value, 0) + size
-    return sum([min(tensor_bytes(v), size) for v, size in read.items()]) + _stored(elements)
+        read[expr.value] += axes_size(elements.dependencies[ref]) * _bytes(ref)
+    return {value: min(tensor_bytes(value), size) for value, size in read.items()}
+
+
+def bytes_again(kernels: Iterable[ElementGraph]) -> list[int]:
+    """How many of the bytes that each of some kernels reads one before it has read."""
+    most: dict[Value, int] = {}
+    again = []
+    for elements in kernels:
+        read = read_bytes(elements)
+        again.append(sum([min(size, most.get(value, 0)) for value, size in read.items()]))
+        most.update({value: max(size, most.get(value, 0)) for value, size in read.items()})
+    return again
 
 
 def _stored(elements: ElementGraph) -> int:
