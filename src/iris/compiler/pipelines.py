@@ -35,7 +35,8 @@ THREAD_PIPELINE = Pipeline.parse(
 # What leads from the traced program to each level.
 PIPELINES = {Level.TILE: TILE_PIPELINE, Level.METAL: METAL_PIPELINE}
 GRAPH_PIPELINE = Pipeline.parse(
-    "canonicalize,fold,cse,simplify,cse,dce,expand-scatter,split-reductions,fuse,schedule"
+    "canonicalize,fold,cse,simplify,cse,dce,expand-scatter,collect-scatter,"
+    "split-reductions,fuse,schedule"
 )
 
 
