@@ -35,7 +35,7 @@ from iris.ir.verify import verify
 from iris.passes.graph.fuse import Fuse
 from iris.passes.graph.tiling.explain_schedule import considered_schedules, explanation
 from iris.passes.graph.tiling.fusion import Apart, Boundary, Fusion
-from iris.passes.graph.tiling.kernel_cost import Cost, bytes_again, cost_of
+from iris.passes.graph.tiling.kernel_cost import cost_of, costs_of_launch
 from iris.passes.graph.tiling.kernel_regions import is_scheduled
 from iris.passes.graph.tiling.tile_limits import MAX_TILE_BYTES
 from iris.passes.graph.tiling.tile_program import grid_of, schedule_of
@@ -64,9 +64,7 @@ class KernelCompilation(Compilation):
         self.kernel = kernel
         self.name = kernel.name
         self.grid = self._sizes.grid
-        again = bytes_again([schedule.elements for schedule in schedules])
-        both = zip(schedules, again, strict=True)
-        self.costs: list[Cost] = [cost_of(s, target).without(cached) for s, cached in both]
+        self.costs = costs_of_launch((cost_of(s, target), s.elements) for s in schedules)
 
     @cached_property
     def stages(self) -> list[Stage]:

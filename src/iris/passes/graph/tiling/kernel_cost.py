@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache
 from math import fsum, prod
@@ -143,11 +143,11 @@ def cost_of(schedule: KernelSchedule, target: Target) -> Cost:
 @lru_cache(maxsize=16)  # of the few kernels whose schedules are compared at a time
 def moved_bytes(elements: ElementGraph) -> int:
     """The bytes that a kernel moves through memory, if it loads each element once."""
-    return sum(read_bytes(elements).values()) + _stored(elements)
+    return sum(_read_bytes(elements).values()) + _stored(elements)
 
 
 @lru_cache(maxsize=64)  # of the kernels of a function that may share launches
-def read_bytes(elements: ElementGraph) -> Mapping[Value, int]:
+def _read_bytes(elements: ElementGraph) -> Mapping[Value, int]:
     """How many bytes of each tensor a kernel reads, each element once."""
     read: Counter[Value] = Counter()
     for ref, expr in elements.loads.items():
@@ -155,12 +155,26 @@ def read_bytes(elements: ElementGraph) -> Mapping[Value, int]:
     return {value: min(tensor_bytes(value), size) for value, size in read.items()}
 
 
-def bytes_again(kernels: Iterable[ElementGraph]) -> list[int]:
+def costs_of_launch(alone: Iterable[tuple[Cost, ElementGraph]]) -> list[Cost]:
+    """What each of some kernels costs that one launch runs; of each its cost alone is given.
+
+    What one of them has read is in the cache, if the cache keeps all that the launch moves."""
+    own, elements = zip(*alone, strict=True)
+    costs: list[Cost] = list(own)
+    again = _bytes_again(elements)
+    if sum([cost.bytes for cost in costs]) - sum(again) > costs[0].target.cache_bytes:
+        return costs
+    return [cost.without(cached) for cost, cached in zip(costs, again, strict=True)]
+
+
+def _bytes_again(kernels: Sequence[ElementGraph]) -> list[int]:
     """How many of the bytes that each of some kernels reads one before it has read."""
+    if len(kernels) == 1:
+        return [0]
     most: dict[Value, int] = {}
     again = []
     for elements in kernels:
-        read = read_bytes(elements)
+        read = _read_bytes(elements)
         again.append(sum([min(size, most.get(value, 0)) for value, size in read.items()]))
         most.update({value: max(size, most.get(value, 0)) for value, size in read.items()})
     return again

@@ -18,7 +18,7 @@ from iris.ir.core import Value
 from iris.ir.metal import SIMDGROUP_WIDTH
 from iris.ir.types import u32
 from iris.passes.graph.tiling.element_ref import CannotFuse
-from iris.passes.graph.tiling.kernel_cost import BYTES_ON_THE_WAY, Cost, bytes_again
+from iris.passes.graph.tiling.kernel_cost import BYTES_ON_THE_WAY, costs_of_launch
 from iris.passes.graph.tiling.kernel_regions import Candidate
 from iris.passes.graph.tiling.kernel_registers import PART, words_alive
 from iris.passes.graph.tiling.materialization import max_arrays
@@ -107,23 +107,13 @@ class SideBySide:
         if the core holds fewer than these, and than of the kernel alone."""
         shared = self.needs.programs_of_core(self.target)
         time = self.target.dispatch_microseconds
-        for own, cost in zip(self.lowered, self._costs, strict=True):
+        costs = costs_of_launch((k.cost, k.schedule.elements) for k in self.kernels)
+        for own, cost in zip(self.lowered, costs, strict=True):
             of_core = -(-cost.programs // self.target.cores)
             enough = -(-BYTES_ON_THE_WAY // max(1, cost.tile_bytes))
             alone = min(of_core, enough, own.needs.programs_of_core(self.target))
             time += cost.running_microseconds * max(1, alone / shared)
         return time
-
-    @property
-    def _costs(self) -> list[Cost]:
-        """What each kernel costs after those before it.
-
-        What one of them has read is in the cache, if the cache keeps all that the launch moves."""
-        costs = [kernel.cost for kernel in self.kernels]
-        again = bytes_again([kernel.schedule.elements for kernel in self.kernels])
-        if sum([cost.bytes for cost in costs]) - sum(again) > self.target.cache_bytes:
-            return costs
-        return [cost.without(cached) for cost, cached in zip(costs, again, strict=True)]
 
     def joined(self, other: SideBySide) -> SideBySide:
         """One launch instead of two; raises `CannotFuse` if there is none, or it costs more."""
