@@ -182,7 +182,7 @@ def cases() -> dict[str, Case]:
             decode,
             (numbers(1, MODEL), kept, kept, weights),
             4 * kept.size + 4 * square + 12 * MODEL,
-            1.2,
+            1.1,
         ),
         "train": Case(train, (x, x, layer), sum(passes), 1.15),
         "momentum": Case(momentum, (layer,) * 3, 5 * sum(v.size for v in layer.values()), 1.15),

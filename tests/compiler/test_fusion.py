@@ -13,6 +13,7 @@ import pytest
 
 import iris
 from iris import nn
+from iris.compiler import graph_kernels
 from iris.compiler.jit import Jit
 from iris.compiler.pipelines import GRAPH_PIPELINE
 from iris.errors import PipelineError
@@ -416,3 +417,39 @@ def test_what_a_product_is_made_of_waits_for_no_more_than_its_matrices() -> None
     ]
     barriers = [op for op in rounds[0].walk() if isinstance(op, metal.Barrier)]
     assert len(barriers) == 2
+
+
+def rotated(x: Array, cos: Array, sin: Array) -> Array:
+    """Rotary embeddings of halves of rows."""
+    half = x.shape[-1] // 2
+    a, b = x[..., :half], x[..., half:]
+    return np.concatenate([a * cos - b * sin, a * sin + b * cos], -1)
+
+
+@pytest.mark.parametrize("device", ["interp", "interp:metal"])
+def test_parts_of_rows_are_indexed_without_divisions(device: str) -> None:
+    arguments = numbers(8, 24, 32), numbers(24, 16), numbers(24, 16)
+    (kernel,) = iris.jit(rotated).lower(*arguments).kernels
+    assert not re.search(r"= (floordiv|mod) ", kernel.tile)
+    found = iris.jit(rotated)(*arguments, device=device)
+    np.testing.assert_allclose(found, rotated(*arguments), rtol=1e-5, atol=1e-6)
+
+
+def attend_rotated(q: Array, k: Array, v: Array, cos: Array, sin: Array) -> Array:
+    scores = rotated(q, cos, sin) @ rotated(k, cos, sin).swapaxes(-1, -2)
+    return softmax(scores / math.sqrt(q.shape[-1])) @ v
+
+
+def test_the_registers_of_rotated_operands_are_predicted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel whose registers are predicted too low is lowered again with smaller tiles."""
+    lowered = []
+    fits = graph_kernels.with_smaller_tiles
+
+    def counted(module: Any, pipeline: Any, target: Any, lower: Any) -> Any:
+        return fits(module, pipeline, target, lambda *own: lowered.append(own) or lower(*own))
+
+    monkeypatch.setattr(graph_kernels, "with_smaller_tiles", counted)
+    x, turns = numbers(8, 128, 32), numbers(128, 16)
+    (kernel,) = iris.jit(attend_rotated).lower(x, x, x, turns, turns).kernels
+    assert len(lowered) == 1
+    assert kernel.tile.count("tile.dot") == 2

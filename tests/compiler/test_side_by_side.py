@@ -123,6 +123,14 @@ def test_steps_are_few_launches(name: str) -> None:
     assert lowered.fused.count("graph.kernel @") > launches
 
 
+def test_a_cache_is_read_once_by_what_extends_it_and_what_needs_it() -> None:
+    function, arguments, _ = STEPS["decode"]
+    x, keys, values, weights = arguments
+    results = leaves(function(*arguments))
+    least = sum(v.nbytes for v in (x, keys, values, *weights.values(), *results))
+    assert sum(k.bytes for k in iris.jit(function).lower(*arguments).kernels) <= 1.02 * least
+
+
 @pytest.mark.parametrize("name", STEPS)
 def test_each_two_kernels_say_why_they_are_two(name: str) -> None:
     function, arguments, _ = STEPS[name]

@@ -35,7 +35,7 @@ from iris.ir.verify import verify
 from iris.passes.graph.fuse import Fuse
 from iris.passes.graph.tiling.explain_schedule import considered_schedules, explanation
 from iris.passes.graph.tiling.fusion import Apart, Boundary, Fusion
-from iris.passes.graph.tiling.kernel_cost import Cost, cost_of
+from iris.passes.graph.tiling.kernel_cost import cost_of, costs_of_launch
 from iris.passes.graph.tiling.kernel_regions import is_scheduled
 from iris.passes.graph.tiling.tile_limits import MAX_TILE_BYTES
 from iris.passes.graph.tiling.tile_program import grid_of, schedule_of
@@ -64,7 +64,7 @@ class KernelCompilation(Compilation):
         self.kernel = kernel
         self.name = kernel.name
         self.grid = self._sizes.grid
-        self.costs: list[Cost] = [cost_of(schedule, target) for schedule in schedules]
+        self.costs = costs_of_launch((cost_of(s, target), s.elements) for s in schedules)
 
     @cached_property
     def stages(self) -> list[Stage]:

@@ -24,8 +24,8 @@ METAL_PIPELINE = Pipeline.parse(
     "choose-simdgroups,stage-dots,pipeline-loads,assign-layouts,"
     "lower-to-metal,async-copies,fold,canonicalize,cse,licm,"
     "fuse-register-loops,fold,canonicalize,cse,licm,dce,simplify-extrema,"
-    "share-barriers,allocate-threadgroup,insert-barriers,wait-for-copies,spread-copies,check-resources,"
-    f"{TEXT_PIPELINE}"
+    "share-barriers,allocate-threadgroup,insert-barriers,wait-for-copies,spread-copies,"
+    f"{TEXT_PIPELINE},check-resources"
 )
 # What becomes of a kernel by thread: its barriers and memory stay as they are.  What is hoisted at
 # first meets its equals of before and after the loop; what these make invariant is hoisted, too.
@@ -35,7 +35,8 @@ THREAD_PIPELINE = Pipeline.parse(
 # What leads from the traced program to each level.
 PIPELINES = {Level.TILE: TILE_PIPELINE, Level.METAL: METAL_PIPELINE}
 GRAPH_PIPELINE = Pipeline.parse(
-    "canonicalize,fold,cse,simplify,cse,dce,expand-scatter,split-reductions,fuse,schedule"
+    "canonicalize,fold,cse,simplify,cse,dce,expand-scatter,collect-scatter,"
+    "split-reductions,fuse,schedule"
 )
 
 

@@ -560,6 +560,10 @@ def atomic(
     def update(index: Array, new: Array) -> tuple[Array, Array]:
         return atomics.update(op.kind, view, index, new), np.ones(len(index), np.bool_)
 
+    if op.bins:
+        bad = (offset >= op.bins) & (True if mask is None else mask)
+        if any_of(bad):
+            frame.fail(op, bad, f"is outside of {op.bins} bins", view=view, index=offset)
     return [_atomically(frame, op, view, offset, mask, update, x)]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from enum import Enum
 from math import prod
 
-from iris.ir.attributes import Integer, Integers, OneOf, Symbol
+from iris.ir.attributes import Boolean, Integer, Integers, OneOf, Symbol
 from iris.ir.axis_schedule import WrittenSchedule, WrittenSchedules
 from iris.ir.core import Level, Op, Region, Value
 from iris.ir.declare import (
@@ -334,18 +334,24 @@ class ScatterKind(Enum):
     ADD = "add"
 
 
+# Of the elements that threads add to in threadgroup memory.
+COLLECTED_BITS = 32
+
+
 class Scatter(GraphOp):
     """A tensor with the elements at computed indices replaced, or added to.
 
     %y: tensor<3x5xf32> = graph.scatter add [0] %x, %updates, %rows
 
     The indices are given as for `graph.gather`, and the updates have the shape of its result.
-    To replace one element twice is a race.
+    To replace one element twice is a race.  Each program of a `collected` sum adds up its updates
+    in threadgroup memory, and then adds once to each element.
     """
 
     name = "graph.scatter"
     kind: ScatterKind = attribute(OneOf(ScatterKind))
     axes: tuple[int, ...] = attribute(Integers())
+    collected: bool = attribute(Boolean(), False)
     x: Value = operand(TENSORS)
     updates: Value = operand(TENSORS)
     indices: tuple[Value, ...] = variadic(INTEGERS)
@@ -358,6 +364,8 @@ class Scatter(GraphOp):
             raise self.invalid(f"the updates are a {wanted}", at="updates")
         if self.kind is ScatterKind.ADD and x.element is bool_:
             raise self.invalid("add does not apply to bool", at="x")
+        if self.collected and (self.kind is ScatterKind.SET or x.element.bits != COLLECTED_BITS):
+            raise self.invalid(f"sums of {COLLECTED_BITS} bits are collected", at="collected")
         return (x,)
 
     def may_speculate(self) -> bool:

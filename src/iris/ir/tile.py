@@ -439,11 +439,13 @@ class Atomic(TileOp):
 
     %old: tile<64xi32> = tile.atomic add %Bins, %bin, %ones, mask=%inside
 
-    A masked lane touches no memory and gives 0.
+    A masked lane touches no memory and gives 0.  With `bins`, offsets are less than these, nobody
+    uses the old elements, and a program adds up its values in threadgroup memory first.
     """
 
     name = "tile.atomic"
     kind: AtomicKind = attribute(OneOf(AtomicKind))
+    bins: int = attribute(Integer(0), 0)
     base: Value = operand(POINTER, access=Access.UPDATE)
     offset: Value = operand(INTEGERS)
     value: Value = operand(ELEMENTS)
@@ -457,6 +459,10 @@ class Atomic(TileOp):
         if bitwise and element_type(type_).element.is_float:
             raise self.invalid(f"{self.kind.value} is not for floats", at="kind")
         return (type_,)
+
+    def check(self) -> None:
+        if self.bins and (self.kind is not AtomicKind.ADD or self.result.users):
+            raise self.invalid("bins are for sums whose old elements nobody uses", at="bins")
 
     def effects(self) -> Sequence[Effect]:
         return [*super().effects(), _shown(self)]

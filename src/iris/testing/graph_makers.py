@@ -617,7 +617,9 @@ def scatter(cls: type[graph.Scatter], draft: GraphDraft, choices: Choices) -> No
     if kind is ScatterKind.ADD:
         most = SUMS_AT_MOST // (count + 1)
         x, updates = (draft.exact(v, SUMMED, most) for v in (x, updates))
-    draft.add(graph.Scatter(kind, axes, x, updates, indices))
+    collects = kind is ScatterKind.ADD and dtype_of(x).bits == graph.COLLECTED_BITS
+    collected = collects and choices.flag()
+    draft.add(graph.Scatter(kind, axes, x, updates, indices, collected=collected))
 
 
 def scatter_onto_itself(draft: GraphDraft, choices: Choices) -> None:

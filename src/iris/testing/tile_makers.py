@@ -11,6 +11,7 @@ from math import inf, prod
 from iris.ir import math, tile
 from iris.ir.control import For, If, While, Yield
 from iris.ir.core import Op, Region, Value
+from iris.ir.graph import COLLECTED_BITS
 from iris.ir.kinds import AtomicKind, ReduceKind, ScanKind
 from iris.ir.math import Predicate, element_type
 from iris.ir.types import MAX_RANK, DType, ElementType, Tile, Type, bool_, f16, f32, i32
@@ -584,7 +585,9 @@ def count_up(draft: TileDraft, choices: Choices) -> None:
         value = draft.exact(value, SUMMED, SUMMED)
     memory = draft.counter(type_.element, kind)
     found = place(draft, memory, type_.shape, choices, distinct=False)
-    draft.put(tile.Atomic(kind, memory.pointer, found.offset, value, found.mask))
+    collects = kind is AtomicKind.ADD and type_.element.bits == COLLECTED_BITS
+    bins = memory.size if collects and choices.flag() else 0
+    draft.put(tile.Atomic(kind, memory.pointer, found.offset, value, found.mask, bins=bins))
     if choices.flag(3):  # what others have added meanwhile
         shape = choices.of(((16,), (4,), (2, 8), (8,)))
         draft.put(tile.Load(memory.pointer, draft.lanes(shape), volatile=True))

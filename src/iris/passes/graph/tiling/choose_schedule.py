@@ -165,7 +165,10 @@ class _Choice:
         tile_bytes = PROGRAMS_PER_CORE * widest * (2 * LINE_ELEMENTS) ** 2
         is_wide = halvings == 0 and tile_bytes <= target.core_threadgroup_bytes
         self.transposed_block = 2 * LINE_ELEMENTS if is_wide else LINE_ELEMENTS
-        self.elementwise_tile = min(ELEMENTWISE_TILE >> 2 * halvings, self.max_elements)
+        # The more updates a program collects, the fewer it adds to memory.
+        collects = any(output.bins for output in elements.outputs)
+        largest = self.max_elements if collects else min(ELEMENTWISE_TILE, self.max_elements)
+        self.elementwise_tile = largest >> 2 * halvings
         self.dot_block = min(DOT_BLOCK >> halvings, 1 << (self.max_elements.bit_length() - 1) // 2)
         self.lanes: dict[Axis, int] = {}
         self.kept = [axis for axis in self.output_axes if self._stays_in_program(axis)]

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from iris.ir import graph
 from iris.ir.core import Facet, Value
+from iris.ir.graph import ScatterKind
 from iris.ir.math import element_type
 from iris.ir.types import i32
 from iris.passes.graph.tiling.element_exprs import (
@@ -63,6 +64,18 @@ class OutputStore(NamedTuple):
 
     def substituted(self, new: Substitution) -> OutputStore:
         return OutputStore(new.ref(self.ref), new.index(self.offset), self.scatter)
+
+    @property
+    def adds(self) -> bool:
+        """Whether elements are added to those that are there."""
+        return self.scatter is not None and self.scatter.kind is ScatterKind.ADD
+
+    @property
+    def bins(self) -> int:
+        """How many elements there are, where a program adds up what it adds to each; else 0."""
+        if self.scatter is None or not self.scatter.collected:
+            return 0
+        return prod(element_type(self.scatter.x.type).shape)
 
 
 class Product(NamedTuple):

@@ -32,7 +32,7 @@ from iris.passes.graph.tiling.element_ref import (
     looked_up_indices,
     row_major_offset,
 )
-from iris.passes.graph.tiling.index_expr import Axis, IndexExpr, divide
+from iris.passes.graph.tiling.index_expr import Atom, Axis, IndexExpr, divide
 
 SCATTER_READ = "the result of a scatter must be in memory before it is read"
 
@@ -61,7 +61,22 @@ def broadcast_expr(op: graph.Broadcast, ref: ElementRef, elements: ElementGraph)
 
 @element_rules(graph.Reshape)
 def reshape_expr(op: graph.Reshape, ref: ElementRef, elements: ElementGraph) -> ElementExpr:
-    return Alias(ref.of(op.x, indices=unflatten(row_major_offset(ref), op.x)))
+    bounded, indices = _in_range(ref)
+    found = unflatten(row_major_offset(bounded), op.x)
+    return Alias(ref.of(op.x, indices=tuple([i.substitute(indices.get) for i in found])))
+
+
+def _in_range(ref: ElementRef) -> tuple[ElementRef, dict[Atom, IndexExpr]]:
+    """The element with an axis for each index that leaves the tensor where the guard does not hold,
+    so that divisions may count on its range; and the indices by these axes."""
+    indices = list(ref.indices)
+    own: dict[Atom, IndexExpr] = {}
+    for n, (index, size) in enumerate(zip(ref.indices, ref.shape, strict=True)):
+        if not Within(index, 0, size).is_certain:
+            axis = Axis("index", size)
+            own[axis] = index
+            indices[n] = IndexExpr.of(axis)
+    return ref.of(ref.value, indices=tuple(indices)), own
 
 
 def unflatten(offset: IndexExpr, value: Value) -> tuple[IndexExpr, ...]:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from iris.ir.graph import Kernel
 from iris.passes.graph.tiling.choose_schedule import considered
+from iris.passes.graph.tiling.element_graph import ElementGraph
 from iris.passes.graph.tiling.element_ref import CannotFuse
 from iris.passes.graph.tiling.kernel_cost import cost_of
 from iris.passes.graph.tiling.kernel_schedule import KernelSchedule
@@ -24,8 +25,22 @@ def explanation(kernel: Kernel, max_tile_bytes: int, target: Target) -> str:
     """
     where = f" at {kernel.location}" if kernel.location is not None else ""
     schedules, refused = considered_schedules(kernel, max_tile_bytes, target)
-    lines = [*map(str, schedules), *[f"   {why}" for why in refused]]
+    notes = [*refused, *_how_it_adds(elements_of(kernel))]
+    lines = [*map(str, schedules), *[f"   {note}" for note in notes]]
     return "\n".join([f"@{kernel.symbol}{where} on {target.name}:", *lines])
+
+
+def _how_it_adds(elements: ElementGraph) -> Iterator[str]:
+    """What becomes of updates that are added up."""
+    for output in elements.outputs:
+        if output.adds:
+            order = "in any order, by atomics" if output.ref.element.is_float else "by atomics"
+            if output.bins:
+                yield f"programs add their updates up in threadgroup memory, in {output.bins} bins"
+                order = f"the sums {order}"
+            else:
+                order = f"each update {order}"
+            yield f"adds {order}"
 
 
 class ConsideredSchedule(NamedTuple):

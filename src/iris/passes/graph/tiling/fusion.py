@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from heapq import heappop, heappush
 from itertools import combinations, islice
 from typing import NamedTuple, TypeAlias
@@ -540,27 +540,64 @@ class Fusion:
 
     def _read_beside(self) -> None:
         """Recompute results in kernels that would read them, where these then run side by side with
-        the kernels that store the results, and that pays."""
+        the kernels that store the results, and that pays.  A product that both need is stored."""
+        merge = False
         for value in self.results:
             for reader in self.kernels.readers(value):
-                with suppress(CannotFuse):
-                    self._adopt([self._beside(value, reader)])
+                own = self.kernels[value]
+                parts = self._made_of(own)
+                if not self._try_beside(own, reader, ()) and parts:
+                    merge |= self._try_beside(own, reader, parts)
+        if merge:
+            self._merge_kernels()
 
-    def _beside(self, value: Value, reader: Candidate) -> Candidate:
-        """A reader of a result that recomputes it; raises `CannotFuse` if that does not pay."""
-        own = self.kernels[value]
+    def _try_beside(self, own: Candidate, reader: Candidate, parts: Sequence[Value]) -> bool:
+        """Recompute the results of a kernel in a reader of them; both read some parts of these."""
+        stored = self.stored
+        self.stored = dict.fromkeys(sorted((*stored, *parts), key=self._position))
+        try:
+            new = self._beside(own, reader, parts)
+        except CannotFuse:
+            self.stored = stored
+            return False
+        self.reasons.update(dict.fromkeys(parts, "kernels side by side read it"))
+        self._adopt(new)
+        return True
+
+    def _beside(self, own: Candidate, reader: Candidate, parts: Sequence[Value]) -> list[Candidate]:
+        """Kernels that compute the parts, and the results with each of two; raises `CannotFuse` if
+        that does not pay."""
         if len(own.ops) + len(reader.ops) > MOST_OPS or self._between(own, reader):
             raise CannotFuse("the reader has to wait for it")
+        before = [self._candidate((part,)) for part in parts]
+        storing = self._candidate(own.outputs)
         recomputed = [v for v in self.results if v.op in reader.ops and v not in reader.outputs]
-        new = self._candidate(reader.outputs, [value, *recomputed])
-        if not {*own.outputs}.isdisjoint(new.inputs):
-            raise CannotFuse("the reader has to wait for another result of the kernel")
-        if not {*new.rounded_sums} <= {*reader.rounded_sums}:
+        new = self._candidate(reader.outputs, [*own.outputs, *recomputed])
+        sums = [value for kernel in (*before, storing, new) for value in kernel.rounded_sums]
+        if len({*sums}) < len(sums):
             raise CannotFuse(SUM_ORDERS_DIFFER)
-        both = self._alone(own).joined(self._alone(new))
-        if both.microseconds >= self._alone(own).microseconds + self._alone(reader).microseconds:
+        alone = [self._alone(kernel) for kernel in before]
+        first = [reduce(SideBySide.joined, alone)] if alone else []
+        both = self._alone(storing).joined(self._alone(new))
+        after = sum([launch.microseconds for launch in (*first, both)])
+        if after >= self._alone(own).microseconds + self._alone(reader).microseconds:
             raise CannotFuse("to recompute it takes longer than a launch")
-        return new
+        return [*before, storing, new]
+
+    def _made_of(self, kernel: Candidate) -> list[Value]:
+        """What the results are views and elementwise functions of, and may be stored."""
+        inside = {*kernel.ops}
+        found: dict[Value, None] = {}
+        waiting = [v for output in kernel.outputs for v in output.producer.operands]
+        while waiting:
+            value = waiting.pop()
+            if value.op not in inside:
+                continue
+            if value in self.storable and value not in kernel.outputs:
+                found[value] = None
+            else:
+                waiting += value.producer.operands
+        return sorted(found, key=self._position)
 
     def _between(self, first: Candidate, last: Candidate) -> bool:
         """Whether a third kernel reads from `first` and writes for `last`."""

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache
 from math import fsum, prod
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from iris.ir.core import Op, Value
 from iris.ir.facts import Facts, facts
 from iris.ir.math import element_type
 from iris.passes.graph.tiling.element_exprs import Aggregate, Contraction, LoadExpr, Pointwise
-from iris.passes.graph.tiling.element_graph import ElementGraph
+from iris.passes.graph.tiling.element_graph import ElementGraph, OutputStore
 from iris.passes.graph.tiling.element_ref import ElementRef
 from iris.passes.graph.tiling.index_expr import Axis
 from iris.passes.graph.tiling.kernel_registers import spilled
@@ -41,12 +41,17 @@ class Cost:
     flops: int  # results of arithmetic
     operations: float  # the same in terms of the time of fused multiply-adds
     programs: int
+    in_turn: float  # additions to one line of the second cache, which makes one in a cycle at most
     tile_bytes: int  # that a program loads and stores at once
     spilled: int  # values that a thread holds and its registers do not
 
     def among(self, programs: int) -> Cost:
         """The cost of the same work, divided among some programs."""
         return replace(self, programs=programs)
+
+    def without(self, cached: int) -> Cost:
+        """The cost of the same work, if a cache has some of the bytes."""
+        return replace(self, bytes=self.bytes - cached)
 
     @cached_property
     def microseconds(self) -> float:
@@ -63,7 +68,8 @@ class Cost:
         memory = self.bytes / (target.bandwidth * 1e3)
         caches = core.l2_bytes * rate * loading
         # Programs that start together wait for memory together, and load again after that.
-        loads = max(memory, (self.traffic - self.reloaded) / caches) + self.reloaded / caches
+        together = max((self.traffic - self.reloaded) / caches, self.in_turn / rate)
+        loads = max(memory, together) + self.reloaded / caches
         arithmetic = self.operations / (core.rates["alu"] * rate * busy)
         return loads + arithmetic
 
@@ -118,14 +124,17 @@ def cost_of(schedule: KernelSchedule, target: Target) -> Cost:
         flops += count * (2 if isinstance(expr, Contraction) else expr.operations)
     for output in elements.outputs:
         tile_bytes += schedule.lanes_along(elements.output_axes) * _bytes(output.ref)
+    stores = _stores(schedule, target)
+    operations += stores.collected * target.core.rates["alu"] / target.core.l1_bytes
     return Cost(
         target,
         moved_bytes(elements),
-        traffic + _stored(elements),
+        traffic + stores.traffic,
         reloaded,
         flops,
         operations,
         schedule.programs,
+        stores.in_turn,
         tile_bytes,
         spilled(schedule, target),
     )
@@ -134,15 +143,80 @@ def cost_of(schedule: KernelSchedule, target: Target) -> Cost:
 @lru_cache(maxsize=16)  # of the few kernels whose schedules are compared at a time
 def moved_bytes(elements: ElementGraph) -> int:
     """The bytes that a kernel moves through memory, if it loads each element once."""
-    read: dict[Value, int] = {}
+    return sum(_read_bytes(elements).values()) + _stored(elements)
+
+
+@lru_cache(maxsize=64)  # of the kernels of a function that may share launches
+def _read_bytes(elements: ElementGraph) -> Mapping[Value, int]:
+    """How many bytes of each tensor a kernel reads, each element once."""
+    read: Counter[Value] = Counter()
     for ref, expr in elements.loads.items():
-        size = axes_size(elements.dependencies[ref]) * _bytes(ref)
-        read[expr.value] = read.get(expr.value, 0) + size
-    return sum([min(tensor_bytes(v), size) for v, size in read.items()]) + _stored(elements)
+        read[expr.value] += axes_size(elements.dependencies[ref]) * _bytes(ref)
+    return {value: min(tensor_bytes(value), size) for value, size in read.items()}
+
+
+def costs_of_launch(alone: Iterable[tuple[Cost, ElementGraph]]) -> list[Cost]:
+    """What each of some kernels costs that one launch runs; of each its cost alone is given.
+
+    What one of them has read is in the cache, if the cache keeps all that the launch moves."""
+    own, elements = zip(*alone, strict=True)
+    costs: list[Cost] = list(own)
+    again = _bytes_again(elements)
+    if sum([cost.bytes for cost in costs]) - sum(again) > costs[0].target.cache_bytes:
+        return costs
+    return [cost.without(cached) for cost, cached in zip(costs, again, strict=True)]
+
+
+def _bytes_again(kernels: Sequence[ElementGraph]) -> list[int]:
+    """How many of the bytes that each of some kernels reads one before it has read."""
+    if len(kernels) == 1:
+        return [0]
+    most: dict[Value, int] = {}
+    again = []
+    for elements in kernels:
+        read = _read_bytes(elements)
+        again.append(sum([min(size, most.get(value, 0)) for value, size in read.items()]))
+        most.update({value: max(size, most.get(value, 0)) for value, size in read.items()})
+    return again
 
 
 def _stored(elements: ElementGraph) -> int:
-    return sum(map(tensor_bytes, {output.ref.value for output in elements.outputs}))
+    """The bytes that a kernel writes to memory, and of sums in place those that it reads."""
+    return sum([_stored_bytes(o) for o in {o.ref.value: o for o in elements.outputs}.values()])
+
+
+def _stored_bytes(output: OutputStore) -> int:
+    stored = tensor_bytes(output.ref.value)
+    if output.scatter is None:
+        return stored
+    return (1 + output.adds) * min(stored, tensor_bytes(output.scatter.x))
+
+
+class _Stores(NamedTuple):
+    """What it takes to store the outputs of a kernel, or to add to them."""
+
+    traffic: int  # bytes in the second cache
+    collected: int  # bytes in threadgroup memory
+    in_turn: float  # see `Cost`
+
+
+def _stores(schedule: KernelSchedule, target: Target) -> _Stores:
+    """Additions read and write what they add to.  Of what a program collects, it clears each bin
+    and adds it to memory.  Indices are taken to be spread evenly."""
+    traffic = collected = 0
+    in_turn = 0.0
+    for output in {o.ref.value: o for o in schedule.elements.outputs}.values():
+        updates = tensor_bytes(output.ref.value)
+        if output.scatter is None or not output.adds:
+            traffic += updates
+            continue
+        bins = schedule.programs * output.bins * _bytes(output.ref)
+        collected += 2 * (updates + bins) if bins else 0
+        added = bins or updates
+        traffic += 2 * added
+        lines = -(-tensor_bytes(output.scatter.x) // target.line_bytes)
+        in_turn += added / _bytes(output.ref) / max(1, lines)
+    return _Stores(traffic, collected, in_turn)
 
 
 def loops_of(schedule: KernelSchedule) -> Mapping[ElementRef, int]:

@@ -88,6 +88,7 @@ class _Dot:
     iterations: int
     widths: tuple[int, int]  # bytes of an element of each operand
     in_rows: bool
+    loaded: int  # bytes that an iteration loads for the operands in threadgroup memory
 
     def among(self, simdgroups: int) -> Arrangement:
         return divide(self.rows, self.columns, simdgroups, in_rows=self.in_rows)
@@ -100,8 +101,8 @@ class _Dot:
 
     def passing(self, threads: int) -> int:
         """The registers of a thread through which the operands of an iteration go to threadgroup
-        memory: all are loaded before any is stored."""
-        return -(-self.staged(0) // (4 * threads))
+        memory: all that they are computed from is loaded before any is stored."""
+        return -(-self.loaded // (4 * threads))
 
     def sides(self, among: Arrangement) -> tuple[int, int]:
         """The rows and columns of a simdgroup."""
@@ -252,7 +253,25 @@ def _dot(schedule: KernelSchedule, expr: Contraction) -> _Dot | None:
     iterations = _computed(schedule, {*expr.over, *a, *b}) // (rows * columns * depth)
     left, right = [ref.element.bytes for ref in expr.operands]
     in_rows = not elements.online_axes.isdisjoint(a | b)
-    return _Dot(rows, columns, depth, iterations, (left, right), in_rows)
+    staged = expr.operands[1:] if in_rows else expr.operands
+    loaded = sum([_loaded(schedule, ref) for ref in staged])
+    return _Dot(rows, columns, depth, iterations, (left, right), in_rows, loaded)
+
+
+def _loaded(schedule: KernelSchedule, operand: ElementRef) -> int:
+    """The bytes of the tiles that an operand is computed from; not of what is reduced before."""
+    elements = schedule.elements
+    found = {operand: None}
+    waiting = [operand]
+    while waiting:
+        ref = waiting.pop()
+        if not isinstance(elements.exprs[ref], Aggregate):
+            new = [r for r in elements.reads[ref] if r not in found]
+            found.update(dict.fromkeys(new))
+            waiting += new
+    loads = [ref for ref in found if ref in elements.loads]
+    along = elements.dependencies
+    return sum([schedule.lanes_along(along[ref]) * ref.element.bytes for ref in loads])
 
 
 def _staged(dots: Collection[_Dot], schedule: KernelSchedule, target: Target) -> int:

@@ -18,7 +18,7 @@ from iris.ir.core import Value
 from iris.ir.metal import SIMDGROUP_WIDTH
 from iris.ir.types import u32
 from iris.passes.graph.tiling.element_ref import CannotFuse
-from iris.passes.graph.tiling.kernel_cost import BYTES_ON_THE_WAY
+from iris.passes.graph.tiling.kernel_cost import BYTES_ON_THE_WAY, costs_of_launch
 from iris.passes.graph.tiling.kernel_regions import Candidate
 from iris.passes.graph.tiling.kernel_registers import PART, words_alive
 from iris.passes.graph.tiling.materialization import max_arrays
@@ -107,8 +107,8 @@ class SideBySide:
         if the core holds fewer than these, and than of the kernel alone."""
         shared = self.needs.programs_of_core(self.target)
         time = self.target.dispatch_microseconds
-        for own in self.lowered:
-            cost = own.kernel.cost
+        costs = costs_of_launch((k.cost, k.schedule.elements) for k in self.kernels)
+        for own, cost in zip(self.lowered, costs, strict=True):
             of_core = -(-cost.programs // self.target.cores)
             enough = -(-BYTES_ON_THE_WAY // max(1, cost.tile_bytes))
             alone = min(of_core, enough, own.needs.programs_of_core(self.target))

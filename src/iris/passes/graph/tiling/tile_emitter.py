@@ -154,7 +154,8 @@ class Emitter:
         if scatter is None or scatter.kind is ScatterKind.SET:
             self.b.insert(tile.Store(pointer, offset, value, mask))
         else:
-            self.b.insert(tile.Atomic(AtomicKind.ADD, pointer, offset, value, mask))
+            add = tile.Atomic(AtomicKind.ADD, pointer, offset, value, mask, bins=output.bins)
+            self.b.insert(add)
 
     def lane_axes(self, axes: Iterable[Axis]) -> Frame:
         """The axes that have lanes, in the order of tile dimensions."""

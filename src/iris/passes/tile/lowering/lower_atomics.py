@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from iris.ir import math, metal, tile
-from iris.ir.control import If, While, Yield
+from iris.ir.control import For, If, While, Yield
 from iris.ir.core import Op, Region, Value
 from iris.ir.effects import asks_others
-from iris.ir.kinds import AtomicKind
+from iris.ir.kinds import AtomicKind, ReduceKind, identity
 from iris.ir.layout.linear import REGISTER, LinearLayout
-from iris.ir.math import Predicate
-from iris.ir.types import DType, Tile, bool_, u32
+from iris.ir.math import Constant, Predicate
+from iris.ir.metal import SIMDGROUP_WIDTH
+from iris.ir.types import DType, Threadgroup, Tile, bool_, i32, u32
 from iris.passes.metal.index_arithmetic import Number
 from iris.passes.tile.check_target import check
 from iris.passes.tile.lowering.context import Lowering, lower, tile_layout
@@ -42,14 +43,60 @@ def lower_volatile_load(ctx: Lowering, op: tile.Load) -> Sequence[Value]:
 def lower_atomic(ctx: Lowering, op: tile.Atomic) -> Sequence[Value]:
     check(op, ctx.target)
     base = ctx[op.base]
+    if op.bins:
+        return _add_collected(ctx, op, base)
 
     def update(offset: Value, value: Value) -> Value:
-        if value.type.element.is_float and op.kind in _COMBINE:
-            combine = _COMBINE[op.kind]
-            return _retry_update(ctx, base, offset, lambda old: ctx.b(combine(old, value)))
-        return ctx.b(metal.Atomic(op.kind, base, offset, value))
+        return _update(ctx, op.kind, base, offset, value)
 
     return _for_each_element(ctx, op, update, op.value)
+
+
+def _update(ctx: Lowering, kind: AtomicKind, base: Value, offset: Value, value: Value) -> Value:
+    """Combine an element with a value, and give the old one."""
+    if value.type.element.is_float and kind in _COMBINE:
+        combine = _COMBINE[kind]
+        return _retry_update(ctx, base, offset, lambda old: ctx.b(combine(old, value)))
+    return ctx.b(metal.Atomic(kind, base, offset, value))
+
+
+def _add_collected(ctx: Lowering, op: tile.Atomic, base: Value) -> Sequence[Value]:
+    """Add values up in threadgroup memory, then each sum to an element of the array."""
+    dtype = op.result.type.element
+    sums = ctx.b(metal.Alloc(Threadgroup(op.bins, dtype)), "sums")
+    nothing = ctx.b(Constant(identity(ReduceKind.SUM, dtype), dtype))
+
+    def clear(at: Value, inside: Value | None) -> None:
+        ctx.b.insert(metal.Store(sums, at, nothing, inside))
+
+    def collect(offset: Value, value: Value) -> Value:
+        return _update(ctx, op.kind, sums, offset, value)
+
+    def add(at: Value, inside: Value | None) -> None:
+        found = ctx.b(metal.Load(sums, at, inside, nothing if inside else None, result=dtype))
+        changed = ctx.compare(Predicate.NE, _bits(ctx, found), _bits(ctx, nothing))
+        _guarded(ctx, changed, lambda: _update(ctx, op.kind, base, at, found), dtype)
+
+    _for_each_bin(ctx, op.bins, clear)
+    old = _for_each_element(ctx, op, collect, op.value)
+    _for_each_bin(ctx, op.bins, add)
+    return old
+
+
+def _for_each_bin(ctx: Lowering, bins: int, act: Callable[[Value, Value | None], None]) -> None:
+    """Divide bins among the threads of a program; tell which threads have one, if not all have."""
+    threads = SIMDGROUP_WIDTH * ctx.simdgroups
+    bits = [1 << n for n in range(threads.bit_length() - 1)]
+    of_lane = SIMDGROUP_WIDTH.bit_length() - 1
+    thread = ctx.thread_part(bits[:of_lane], bits[of_lane:])
+    region = Region(None, (i32,))
+    (first,) = region.arguments
+    with ctx.b.inside(region):
+        at = ctx.value(ctx.add(first, thread))
+        act(at, ctx.compare(Predicate.LT, at, bins) if bins % threads else None)
+        ctx.b.insert(Yield([]))
+    bounds = ctx.constant(0), ctx.constant(bins), ctx.constant(threads)
+    ctx.b.insert(For.create(bounds, ((), False), (), (region,)))
 
 
 @lower(tile.AtomicCas)
