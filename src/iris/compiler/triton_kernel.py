@@ -162,7 +162,7 @@ class Config(candidates.Config):
 
 
 class _Choosing(_Launched):
-    """The attributes of what chooses constexprs for a kernel."""
+    """What a tuner and heuristics of a kernel have as attributes, as in Triton."""
 
     base: Any  # a TritonKernel
     _inner: Any
