@@ -47,8 +47,9 @@ def _legal(kernel: graph.Kernel, function: Func, choices: Choices) -> WrittenSch
     """Another schedule for a kernel, or its own if some tries were none that can be followed."""
     elements = ElementGraph.of(kernel.written, kernel.inputs)
     alternatives = list(axis_choices(elements))
+    online = [axes for axes in alternatives if axes.online_axes]
     for _ in range(TRIES):
-        axes = choices.of([*alternatives, alternatives[-1]])
+        axes = choices.of([*alternatives, alternatives[-1], *online, *online])
         written = random_schedule(axes, choices)
         try:
             schedule = KernelSchedule.read(elements, written)

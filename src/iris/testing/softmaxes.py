@@ -19,7 +19,7 @@ COLUMNS = (1, 3, 16, 40)  # of what a product with weights has
 
 def softmax_like(draft: GraphDraft, x: Value, axis: int, choices: Choices) -> None:
     """Sums along an axis of terms `exp(x - max(x))`, and their uses."""
-    x = _masked(draft, x, choices) if choices.flag() else x
+    x = _masked(draft, x, axis, choices) if choices.flag() else x
     maximum = _along(draft, choices.of(MAXIMA), x, axis)
     other = draft.leaf(element_type(x.type)) if choices.flag(4) else x
     difference = draft.put(math.Sub(other, maximum))
@@ -40,19 +40,19 @@ def softmax_like(draft: GraphDraft, x: Value, axis: int, choices: Choices) -> No
         draft.visible.append(choices.of((weights, total, maximum)))
 
 
-def _masked(draft: GraphDraft, x: Value, choices: Choices) -> Value:
+def _masked(draft: GraphDraft, x: Value, axis: int, choices: Choices) -> Value:
     """-inf in place of some elements, or of all on one side of a place or a diagonal, as in causal
     attention."""
     type_ = element_type(x.type)
     lowest = draft.constant(float("-inf"), type_)
-    if choices.flag(4):
+    if choices.flag(3):
         condition = draft.condition(type_, choices)
     else:
         indices = Tensor(type_.shape, i32)
-        axis, other = choices.below(len(type_.shape)), choices.below(len(type_.shape))
+        other = choices.below(len(type_.shape))
         size = type_.shape[axis]
         first = draft.constant(
-            choices.of((choices.below(size + 1), 0, size)), type_.with_element(i32)
+            choices.of((choices.below(size), choices.below(size), 0, size)), type_.with_element(i32)
         )
         if other != axis:
             first = draft.put(math.Sub(draft.put(graph.Iota(other, indices)), first))
