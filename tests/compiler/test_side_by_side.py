@@ -131,6 +131,32 @@ def test_a_cache_is_read_once_by_what_extends_it_and_what_needs_it() -> None:
     assert sum(k.bytes for k in iris.jit(function).lower(*arguments).kernels) <= 1.02 * least
 
 
+def longest(keys: Any, x: Any, w: Any) -> Any:
+    longer = np.concatenate([keys, (x @ w)[:, None]], axis=1)
+    return longer, longer.max(1)
+
+
+@pytest.mark.parametrize(("count", "length", "size", "depth"), [(4, 8, 64, 256), (16, 8, 64, 1024)])
+def test_kernels_do_not_wait_for_each_other(count: int, length: int, size: int, depth: int) -> None:
+    rng = np.random.default_rng(0)
+    shapes = (count, length, size), (count, depth), (depth, size)
+    arrays = [rng.integers(-3, 4, shape).astype(np.float32) for shape in shapes]
+    lowered = iris.jit(longest).lower(*arrays, device="interp")
+    for found, expected in zip(lowered.run(*arrays), longest(*arrays), strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+def of_halves(x: Any) -> Any:
+    return np.exp(x[:1000]).max(0), x[1000:].sum(1)
+
+
+def test_parts_of_an_array_are_read_by_each_kernel() -> None:
+    x = np.zeros((2000, 500), np.float32)
+    results = of_halves(x)
+    moved = sum(kernel.bytes for kernel in iris.jit(of_halves).lower(x).kernels)
+    assert moved == x.nbytes + sum(result.nbytes for result in results)
+
+
 @pytest.mark.parametrize("name", STEPS)
 def test_each_two_kernels_say_why_they_are_two(name: str) -> None:
     function, arguments, _ = STEPS[name]

@@ -168,15 +168,19 @@ def costs_of_launch(alone: Iterable[tuple[Cost, ElementGraph]]) -> list[Cost]:
 
 
 def _bytes_again(kernels: Sequence[ElementGraph]) -> list[int]:
-    """How many of the bytes that each of some kernels reads one before it has read."""
+    """How many bytes of tensors that each of some kernels reads whole one before it has read whole.
+
+    Kernels that read parts of a tensor may read different ones.
+    """
     if len(kernels) == 1:
         return [0]
-    most: dict[Value, int] = {}
+    known: set[Value] = set()
     again = []
     for elements in kernels:
         read = _read_bytes(elements)
-        again.append(sum([min(size, most.get(value, 0)) for value, size in read.items()]))
-        most.update({value: max(size, most.get(value, 0)) for value, size in read.items()})
+        whole = {value: size for value, size in read.items() if size == tensor_bytes(value)}
+        again.append(sum([size for value, size in whole.items() if value in known]))
+        known.update(whole)
     return again
 
 
