@@ -11,7 +11,7 @@ import operator
 from collections import deque, namedtuple
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -300,6 +300,18 @@ def queue(get, put, n):
     put(1, window[2])
 
 
+def read_only_view(get, put, n):
+    inner = {"a": SimpleNamespace(v=0), "c": 1}
+    view = MappingProxyType(inner)
+    if n > 1:
+        view["a"].v += 1
+        inner["c"] = 5
+    for _ in range(n):
+        view["a"].v += 2
+    put(0, view["a"].v)
+    put(1, view["c"])
+
+
 def expressions(get, put, n):
     d = {"a": 0, "b": 0}
 
@@ -454,6 +466,7 @@ WORKING = [
     appended_in_both_branches,
     stack_of_a_round,
     queue,
+    read_only_view,
     expressions,
     walrus,
     walrus_of_python,

@@ -238,7 +238,7 @@ class Autotuned(Chooser):
         self._reorder = reorder
         self.executor = executor
         self._choices: Recent[Any, Config] = Recent(256)
-        self._choosing = threading.Lock()
+        self._choosing = threading.RLock()  # hooks may launch the kernel that is tuned
 
     def choose(
         self, grid: GridLike | None, arguments: tuple[Any, ...], named: dict[str, Any]

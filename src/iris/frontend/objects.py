@@ -24,6 +24,7 @@ from types import (
     CodeType,
     FrameType,
     FunctionType,
+    MappingProxyType,
     MethodType,
     ModuleType,
 )
@@ -105,6 +106,11 @@ def _(x: CellType) -> dict[Any, Any]:
         return {...: x.cell_contents}
     except ValueError:  # no value yet
         return {}
+
+
+@items.register
+def _(x: MappingProxyType) -> dict[Any, Any]:  # type: ignore[type-arg]
+    return dict(x)  # whose values may change, though it has no items of its own to put
 
 
 def _left(x: Any) -> dict[Any, Any]:

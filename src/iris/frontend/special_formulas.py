@@ -44,24 +44,20 @@ def _scaled_tail(x: Term) -> Term:
     return _polynomial(t, _SCALED_TAIL) * t
 
 
-def _rounded_off(x: Term, square: Term) -> Term:
-    """What rounding left of the square of a number."""
-    return _where(square < _INF, x.times_plus(x, -square), 0.0)
-
-
 def erfc(x: Term) -> Term:
     """One less the error function, to as many digits far from 0."""
     size = _abs(x).lesser(11.0)
     square = size * size
-    tail = _scaled_tail(size) * _exp(-square) * (1.0 - _rounded_off(size, square))
+    tail = _scaled_tail(size) * _exp(-square) * (1.0 - size.times_plus(size, -square))
     return _where(x < 0.0, 2.0 - tail, tail)
 
 
 def erfcx(x: Term) -> Term:
     """`erfc(x) exp(x^2)`."""
-    square = x * x
     tail = _scaled_tail(_abs(x))
-    below = 2.0 * _exp(square) * (1.0 + _rounded_off(x, square)) - tail
+    near = x.greater(-10.0)  # where it is infinite, as it is beyond
+    square = near * near
+    below = 2.0 * _exp(square) * (1.0 + near.times_plus(near, -square)) - tail
     return _where(x < 0.0, below, tail)
 
 
@@ -92,6 +88,8 @@ def sinpi(x: Term) -> Term:
     """The sine of a number of half turns."""
     left = _of_a_turn(x)
     near = _where(_abs(left) > 0.5, copysign(1.0 - _abs(left), left), left)
+    # Of whole turns nothing is left but the sign.
+    near = _where(left.equals(0.0), copysign(near, x), near)
     return (near * python_math.pi).of(math.Sin)
 
 

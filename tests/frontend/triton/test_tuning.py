@@ -168,3 +168,25 @@ def test_what_is_tuned_is_launched_without_a_choice_as_its_fn() -> None:
     )
     kernel.fn.fn[(1,)](x, y, z, M=16, N=16, K=8, BM=16, BN=16, BK=8)
     assert (c == 8).all()
+
+
+def clear_first(known: dict[str, Any]) -> None:
+    """Clears what is copied to by the kernel that is tuned, too."""
+    if known["n"] > 2:
+        copied[(4,)](np.zeros(8, np.int32), known["to"], 2, device="interp")
+
+
+@triton.autotune(
+    [triton.Config({"B": 2}, pre_hook=clear_first), triton.Config({"B": 4}, pre_hook=clear_first)],
+    key=["n"],
+)
+@triton.jit
+def copied(x, to, n, B: tl.constexpr):
+    at = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(to + at, tl.load(x + at, at < n, 0), at < 8)
+
+
+def test_a_hook_may_launch_the_kernel_that_is_tuned() -> None:
+    x, to = np.arange(8, dtype=np.int32), np.full(8, 9, np.int32)
+    copied[(4,)](x, to, 5, device="interp")
+    np.testing.assert_array_equal(to, np.where(x < 5, x, 0))

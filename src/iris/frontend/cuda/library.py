@@ -68,7 +68,10 @@ D float fmodf(float x, float y) {
 }
 D float fmod(float x, float y) { return fmodf(x, y); }
 D long lrintf(float x) { return (long)rintf(x); }
-D float sinpif(float x) { return sinf((x - 2.0f * rintf(x * 0.5f)) * M_PI_F); }
+D float sinpif(float x) {
+    float left = x - 2.0f * rintf(x * 0.5f);
+    return left == 0.0f ? copysignf(left, x) : sinf(left * M_PI_F);
+}
 D float cospif(float x) { return cosf((x - 2.0f * rintf(x * 0.5f)) * M_PI_F); }
 D float __saturatef(float x) { return fminf(fmaxf(x, 0.0f), 1.0f); }
 D float __scaled_tail(float x) {
@@ -91,8 +94,8 @@ D float erfcf(float x) {
 D float erfc(float x) { return erfcf(x); }
 D float erfcxf(float x) {
     if (x >= 0.0f) return __scaled_tail(x);
-    float square = x * x, rounded_off = square < INFINITY ? fmaf(x, x, -square) : 0.0f;
-    return 2.0f * expf(square) * (1.0f + rounded_off) - __scaled_tail(-x);
+    float near = x < -10.0f ? -10.0f : x, square = near * near;  // infinite there, and beyond
+    return 2.0f * expf(square) * (1.0f + fmaf(near, near, -square)) - __scaled_tail(-x);
 }
 D float normcdff(float x) {
     if (fabsf(x) > 15.0f) return x < 0.0f ? 0.0f : 1.0f;

@@ -88,7 +88,8 @@ def remainder(x: Any, y: Any) -> Any:
     left = where(size <= _GREATEST / 2, truncated(left, size + size), left)
     less = left - size
     nearer = where(less - size >= -less, less - size, less)
-    return where(less > -left, nearer, left) * copysign(1.0, number)
+    found = where(less > -left, nearer, left) * copysign(1.0, number)
+    return where(by == by, found, by)
 
 
 @word
