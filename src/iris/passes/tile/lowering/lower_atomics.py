@@ -1,4 +1,4 @@
-"""Lower atomic updates of device memory, one element at a time."""
+"""Lower atomic updates, one element at a time; collected sums go to threadgroup memory first."""
 
 from __future__ import annotations
 
@@ -202,11 +202,11 @@ def _retry(
         ctx.b.insert(Yield([again]))
     with ctx.b.inside(body):
         expected, new = attempt(body.arguments[1])
-        shuffle_in_words = metal.CompareExchange(base, offset, expected, new)
-        ctx.b.insert(shuffle_in_words)
-        failed = ctx.b(math.Not(shuffle_in_words.done))
-        more = ctx.both(failed, worth(shuffle_in_words.old))
-        ctx.b.insert(Yield([more, shuffle_in_words.old]))
+        exchange = metal.CompareExchange(base, offset, expected, new)
+        ctx.b.insert(exchange)
+        failed = ctx.b(math.Not(exchange.done))
+        more = ctx.both(failed, worth(exchange.old))
+        ctx.b.insert(Yield([more, exchange.old]))
     start = ctx.constant(1, bool_)
     loop = While.create((start, first), ((),), (bool_, dtype), (condition, body))
     done: Op = ctx.b.insert(loop)
