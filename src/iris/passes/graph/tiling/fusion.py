@@ -520,7 +520,9 @@ class Fusion:
         outputs = sorted((*one.outputs, *other.outputs), key=self._position)
         merged = self._candidate(tuple(outputs))
         if not {*merged.inputs} <= {*one.inputs, *other.inputs}:
-            raise CannotFuse("together they would wait for a result that one of them computes itself")
+            raise CannotFuse(
+                "together they would wait for a result that one of them computes itself"
+            )
         apart, together = one.cost.microseconds + other.cost.microseconds, merged.cost.microseconds
         if together >= apart:
             raise CannotFuse(f"together they would take {together:.1f} us, not {apart:.1f}")
