@@ -473,6 +473,51 @@ def test_only_the_struct_that_is_chosen_is_read(device: str) -> None:
     np.testing.assert_array_equal(out, np.where(t < 4, 11 * t + 1, 200 - t))
 
 
+def test_enums_and_structs_have_the_names_that_typedefs_give() -> None:
+    t, out = np.arange(8), np.zeros(8, np.int32)
+    states = np.where(t % 3, 7, 0).astype(np.uint32)
+    turns = np.where(t % 2, 1, -1).astype(np.int32)
+    switches = np.zeros(8, np.dtype([("state", "u4"), ("turn", "i4")]))
+    switches["turn"] = -turns
+    given = (7, -1, switches[1], states, turns, switches, out)
+    loaded("scopes").typedefs[1, 8](*given, device="interp:metal")
+    expected = 7 - 10 + 100 * -1 + 1000 * turns - 10000 * turns + np.where(t % 3, 0, 7)
+    np.testing.assert_array_equal(out, expected)
+
+
+def test_types_of_namespaces_are_known_within_and_without() -> None:
+    t, out = np.arange(8), np.zeros(8, np.int32)
+    several = np.where(t % 2, 9, 0).astype(np.uint32)
+    inner = np.zeros(8, np.dtype([("answer", "u4"), ("kind", "u4")]))
+    inner["answer"], inner["kind"] = 2 * (t % 2), 6 * (t % 3)
+    both = np.zeros(8, np.dtype([("first", "u4"), ("level", "i1")], align=True))
+    both["first"], both["level"] = t, -t
+    given = (np.int8(-3), 9, several, inner, both, out)
+    loaded("scopes").within[1, 8](*given, device="interp:metal")
+    np.testing.assert_array_equal(out, 6 + 10 * several + 600 * (t % 3) - 999 * t)
+
+    small = np.array((4,), np.dtype([("count", "i4")]))
+    large = np.array((0.5, 6), np.dtype([("value", "f4"), ("count", "i4")]))
+    given = (300, np.int8(-3), np.uint16(65000), small, large, (-t).astype(np.int8), inner, out)
+    loaded("scopes").without[1, 8](*given, device="interp:metal")
+    expected = 300 - 3 + 65000 + 4000 + 60000 - t + 200000 * (t % 2) + 4 - 5 + 9
+    np.testing.assert_array_equal(out, expected)
+
+
+def test_an_enum_is_another_argument_of_a_template_than_its_integers() -> None:
+    one = np.array((5,), np.dtype([("value", "f4")]))
+    other = np.array((1, 2), np.dtype([("unused", "i4"), ("value", "f4")]))
+    out = np.zeros(4, np.float32)
+    loaded("scopes").specialised[1, 4](one, other, out, device="interp:metal")
+    np.testing.assert_array_equal(out, 4 * [3])
+
+
+def test_types_of_a_function_are_its_own() -> None:
+    x, out = ints(8), np.zeros(8, np.int32)
+    loaded("scopes").local[1, 8](x, out, device="interp:metal")
+    np.testing.assert_array_equal(out, x * np.tile([1, 5], 4).astype(np.int32) + 3)
+
+
 def test_a_width_of_segments_is_a_power_of_two() -> None:
     given = ints(64), np.zeros(128, np.int32), 6
     with pytest.raises(ProgramError, match="the width is a power of two, up to 32"):
@@ -665,6 +710,20 @@ __global__ void k(int *x, int n) {
     if (n > 0) z = x;
     else z = x + 1;
     *z = 1;
+}
+""",
+    "enums of one name": """\
+enum T { A = 300 };
+namespace n { enum T : signed char { B }; }
+__global__ void k(T *x) {
+                  ^ a parameter of type T * is not translated
+}
+""",
+    "structs of one name": """\
+struct T { int a, b; };
+namespace n { struct T { int a; }; }
+__global__ void k(T *x) {
+                  ^ a parameter of type T * is not translated
 }
 """,
     "parameter": """\

@@ -108,7 +108,7 @@ class Unit:
                 if one["kind"] == "ClassTemplateSpecializationDecl":
                     self._enter(one)
         elif kind in _RECORDS and node.get("completeDefinition"):
-            self.records[full_name(node)] = node
+            self.records[node["type_name"]] = node
             for one in inner(node):
                 self._enter(one)
         elif kind in _DECLARATIONS:
