@@ -146,7 +146,7 @@ def moved_bytes(elements: ElementGraph) -> int:
     return sum(_read_bytes(elements).values()) + _stored(elements)
 
 
-@lru_cache(maxsize=64)  # of the kernels of a function that may share launches
+@lru_cache(maxsize=16)  # of the few kernels that may share a launch
 def _read_bytes(elements: ElementGraph) -> Mapping[Value, int]:
     """How many bytes of each tensor a kernel reads, each element once."""
     read: Counter[Value] = Counter()
