@@ -251,16 +251,17 @@ bool compares(const Tokens &tokens, size_t i) {
         return tokens[j].is(text) && tokens[j].end() == tokens[j + 1].at;
     };
     const auto in_list = [&](size_t j) {
-        return tokens[j].kind == Token::word || tokens[j].kind == Token::number || tokens[j].is(",") || tokens[j].is(":");
+        const bool joins_types = tokens[j].is(",") || tokens[j].is(":") || tokens[j].is("*");
+        return tokens[j].kind == Token::word || tokens[j].kind == Token::number || joins_types;
     };
     if (tokens[i].is("=")) return (joins(i, "=") && tokens[i + 1].is("=")) || joins(i - 1, "!");
     if (!tokens[i].is("<") && !tokens[i].is(">")) return false;
-    // f<int, 4>(x)
+    // f<int, 4>(x), A<int *> y; not a < b >> c
     size_t from = i, to = i;
     while (tokens[i].is(">") && from > 1 && in_list(from - 1)) --from;
     while (tokens[i].is("<") && to + 2 < tokens.size() && in_list(to + 1)) ++to;
-    if (tokens[from - 1].is("<") && tokens[i + 1].is("(")) return false;
-    if (tokens[to + 1].is(">") && tokens[to + 2].is("(")) return false;
+    if (tokens[from - 1].is("<")) return false;
+    if (tokens[to + 1].is(">") && !tokens[to + 2].is(">")) return false;
     const bool shifts = joins(i, "<") || joins(i, ">") ? tokens[i + 1].is(tokens[i].text) : joins(i - 1, "-");
     return !shifts && !joins(i - 1, "<") && !joins(i - 1, ">");
 }
