@@ -241,6 +241,22 @@ kernel void k(constant Params& p [[buffer(0)]], device packed_float3* y [[buffer
     assert (y == vectors * scale + np.array([10, 20])[:, None, None] + 1104).all()
 
 
+def test_pointers_under_names_of_templates_need_no_attribute() -> None:
+    library = Library.compile(
+        """
+#include <metal_stdlib>
+using namespace metal;
+template <typename T> using Out = device T*;
+template <typename T> using In = constant T&;
+template <typename T> kernel void k(Out<T> y, In<T> x, uint i [[thread_position_in_grid]]) { y[i] = x + i; }
+template [[host_name("ints")]] kernel void k<int>(Out<int>, In<int>, uint);
+"""
+    )
+    y = np.zeros(4, np.int32)
+    library.run("ints", [y, np.array([5], np.int32)], 4, 4)
+    assert y.tolist() == [5, 6, 7, 8]
+
+
 def test_idioms() -> None:
     library = Library.compile(
         """

@@ -281,7 +281,7 @@ private:
             const std::string called = name < j ? std::string(tokens[name].text) : "";
             scope({j + 1, end - 1}, in + "::" + joined(tokens, {name, j}), called.empty() ? "struct" : called);
         } else {
-            note_alias({i, j});
+            note_alias({has_header ? after_angles(i + 1) : i, j});
             compare_with_known({i, end}, j, in, class_name);
             if (!has_body) return end;
             const auto misplaced = variables({j, end});

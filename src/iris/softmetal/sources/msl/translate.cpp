@@ -116,11 +116,14 @@ void rewrite_literals(const Tokens &tokens, Edits &edits, const std::string &bef
     }
 }
 
+bool names_scalar(std::string_view word) {
+    static const std::set<std::string_view> scalars = {"bool", "char",  "uchar", "short", "ushort", "int",
+                                                       "uint", "long",  "ulong", "half",  "float",  "bfloat"};
+    return scalars.count(word);
+}
+
 bool names_vector(std::string_view word) {
-    static const std::set<std::string> scalars = {"bool", "char",  "uchar", "short", "ushort", "int",
-                                                  "uint", "long",  "ulong", "half",  "float",  "bfloat"};
-    return word.size() > 1 && word.back() >= '2' && word.back() <= '4' &&
-           scalars.count(std::string(word.substr(0, word.size() - 1)));
+    return word.size() > 1 && word.back() >= '2' && word.back() <= '4' && names_scalar(word.substr(0, word.size() - 1));
 }
 
 // The compiler's own vectors have no constructors, and its small floats are made of others unasked.
@@ -152,20 +155,94 @@ std::set<std::string_view> other_types(const Tokens &tokens) {
     return made;
 }
 
+// Finds T(x) that makes a value.  It does in an expression, but not where a declaration can start, a type is named or
+// the parentheses hold types or a declarator.
+class Constructions {
+public:
+    explicit Constructions(const Tokens &tokens) : types(other_types(tokens)) {
+        for (const Token &token : tokens) {
+            if (token.kind != Token::directive) all.push_back(token);
+        }
+    }
+
+    // The names of their types.
+    Tokens find() {
+        Tokens made;
+        for (size_t i = 0; i < all.size(); ++i) {
+            follow(i);
+            if (names_type(i) && is(i + 1, "(") && is_in_expression(i) && holds_values(i + 2)) made.push_back(all[i]);
+        }
+        return made;
+    }
+
+private:
+    Tokens all;
+    const std::set<std::string_view> types;
+    struct Bracket {
+        size_t at;
+        bool chooses;  // a ? came, and no end of its statement
+    };
+    std::vector<Bracket> open = {{size_t(-1), false}};  // the first is the text
+
+    bool is(size_t i, std::string_view text) const { return i < all.size() && all[i].is(text); }
+    bool is_word(size_t i) const { return i < all.size() && all[i].kind == Token::word; }
+    bool opens(size_t i) const { return is(i, "(") || is(i, "[") || is(i, "{"); }
+    bool closes(size_t i) const { return is(i, ")") || is(i, "]") || is(i, "}"); }
+    bool names_type(size_t i) const { return is_word(i) && types.count(all[i].text); }
+
+    void follow(size_t i) {
+        if (opens(i)) open.push_back({i, false});
+        if (closes(i) && open.size() > 1) open.pop_back();
+        if (is(i, "?")) open.back().chooses = true;
+        if (is(i, ";")) open.back().chooses = false;
+    }
+
+    // Where the group of token i goes no further, or its statement ends.
+    size_t end_of_statement(size_t i) const {
+        for (int depth = 0; i < all.size(); ++i) {
+            if (!depth && (is(i, ";") || closes(i))) return i;
+            depth += opens(i) - closes(i);
+        }
+        return i;
+    }
+
+    // What starts as a declaration does is one.  Braces without a semicolon are a list.
+    bool starts_statement(size_t i) const {
+        const size_t outer = open.back().at;
+        if (is(outer, "(")) return outer + 1 == i && outer && is(outer - 1, "for");
+        return (is(i - 1, ";") || is(i - 1, "{") || is(i - 1, "}")) && is(end_of_statement(i), ";");
+    }
+
+    bool is_in_expression(size_t i) const {
+        if (!i || starts_statement(i)) return false;
+        // What follows a type is a name, or part of one.
+        if (is_word(i - 1)) return is(i - 1, "return") || is(i - 1, "else");
+        if (is(i - 1, ":")) return !is(i - 2, ":") && open.back().chooses;
+        const bool is_member = is(i - 1, ".") || is(i - 1, "~") || (is(i - 1, ">") && is(i - 2, "-"));
+        const bool is_alias = is(i - 1, "=") && i > 2 && is(i - 3, "using");
+        return !is_member && !is_alias;
+    }
+
+    bool holds_values(size_t i) const {
+        if (is(i, ")")) return false;  // nothing is converted
+        if (is(i, "&") || is(i, "*")) {
+            const size_t after = end_of_statement(i) + 1;
+            return !is(after, "(") && !is(after, "[");
+        }
+        if (is(i, "const") || is(i, "volatile") || is(i, "typename") || is_address_space(all[i])) return false;
+        const bool is_type = names_type(i) || names_scalar(all[i].text) || names_vector(all[i].text);
+        return !is_type || is(i + 1, "(") || is(i + 1, "{") || is(i + 1, ":") || is(i + 1, "<");
+    }
+};
+
 // A number that the text asks for shows in the code as one that it does not: functions make these.
 void rewrite_conversions(const Tokens &tokens, Edits &edits) {
-    const std::set<std::string_view> types = other_types(tokens);
-    for (size_t i = 1; i + 3 < tokens.size(); ++i) {
-        const Token &token = tokens[i], &before = tokens[i - 1];
-        if (token.is("static_cast") && tokens[i + 2].kind == Token::word && tokens[i + 3].is(">")) {
-            edits.replace(token.at, token.end(), converted_by_function);
-        }
-        if (token.kind != Token::word || !types.count(token.text) || !tokens[i + 1].is("(")) continue;
-        // What follows a type is a name, or part of one.
-        const bool declares = before.kind == Token::word && !before.is("return") && !before.is("else");
-        const bool qualified = before.is(".") || before.is(":") || before.is(">") || before.is("~");
-        if (declares || qualified || tokens[i + 2].is("&") || tokens[i + 2].is("*")) continue;
-        edits.replace(token.at, token.end(), constructed_by_function + ("<" + std::string(token.text) + ">"));
+    for (size_t i = 0; i + 3 < tokens.size(); ++i) {
+        if (!tokens[i].is("static_cast") || tokens[i + 2].kind != Token::word || !tokens[i + 3].is(">")) continue;
+        edits.replace(tokens[i].at, tokens[i].end(), converted_by_function);
+    }
+    for (const Token &type : Constructions(tokens).find()) {
+        edits.replace(type.at, type.end(), constructed_by_function + ("<" + std::string(type.text) + ">"));
     }
 }
 
@@ -174,16 +251,17 @@ bool compares(const Tokens &tokens, size_t i) {
         return tokens[j].is(text) && tokens[j].end() == tokens[j + 1].at;
     };
     const auto in_list = [&](size_t j) {
-        return tokens[j].kind == Token::word || tokens[j].kind == Token::number || tokens[j].is(",") || tokens[j].is(":");
+        const bool joins_types = tokens[j].is(",") || tokens[j].is(":") || tokens[j].is("*");
+        return tokens[j].kind == Token::word || tokens[j].kind == Token::number || joins_types;
     };
     if (tokens[i].is("=")) return (joins(i, "=") && tokens[i + 1].is("=")) || joins(i - 1, "!");
     if (!tokens[i].is("<") && !tokens[i].is(">")) return false;
-    // f<int, 4>(x)
+    // f<int, 4>(x), A<int *> y; not a < b >> c
     size_t from = i, to = i;
     while (tokens[i].is(">") && from > 1 && in_list(from - 1)) --from;
     while (tokens[i].is("<") && to + 2 < tokens.size() && in_list(to + 1)) ++to;
-    if (tokens[from - 1].is("<") && tokens[i + 1].is("(")) return false;
-    if (tokens[to + 1].is(">") && tokens[to + 2].is("(")) return false;
+    if (tokens[from - 1].is("<")) return false;
+    if (tokens[to + 1].is(">") && !tokens[to + 2].is(">")) return false;
     const bool shifts = joins(i, "<") || joins(i, ">") ? tokens[i + 1].is(tokens[i].text) : joins(i - 1, "-");
     return !shifts && !joins(i - 1, "<") && !joins(i - 1, ">");
 }
