@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from iris.errors import LanguageError, SourceSpot
 from iris.ir import tile
 from iris.ir.core import Level, Module
-from iris.ir.types import DType, f32, i32, u32
+from iris.ir.types import f32, i32, u32
 from iris.passes.pipeline import TargetPass
 from iris.targets import Target
 
@@ -41,15 +41,9 @@ def check(op: tile.Atomic | tile.AtomicCas, target: Target) -> None:
     if dtype.bits not in target.atomic_bits:
         bits = "- and ".join(map(str, target.atomic_bits))
         at_line = op.location and SourceSpot.of_line(*op.location)
+        integer = i32 if dtype.is_signed else u32
         raise LanguageError(
             f"{target.maker} GPUs have atomics of {bits}-bit elements, not of {dtype}; "
-            f"use an array of {_instead(dtype)}",
+            f"use an array of {f32 if dtype.is_float else integer}",
             at_line,
         )
-
-
-def _instead(dtype: DType) -> DType:
-    """The dtype of 32 bits of the same kind."""
-    if dtype.is_float:
-        return f32
-    return i32 if dtype.is_signed else u32

@@ -589,7 +589,7 @@ class Fusion:
         return [*before, storing, new]
 
     def _made_of(self, kernel: Candidate) -> list[Value]:
-        """What the results are views and elementwise functions of, and may be stored."""
+        """The products that the results are made of; what follows these is computed again."""
         inside = {*kernel.ops}
         found: dict[Value, None] = {}
         waiting = [v for output in kernel.outputs for v in output.producer.operands]
@@ -597,7 +597,8 @@ class Fusion:
             value = waiting.pop()
             if value.op not in inside:
                 continue
-            if value in self.storable and value not in kernel.outputs:
+            is_stored = value in self.storable and value not in kernel.outputs
+            if is_stored and isinstance(value.op, graph.Matmul):
                 found[value] = None
             else:
                 waiting += value.producer.operands
