@@ -235,7 +235,7 @@ OF_TRACES = {
     "startCaptureWithDescriptor:error:",
 }
 AFTER_FAILURES = {"error"}
-# Numbers of what is there: no call that fails gives others.
+# These return numbers that describe an object: they cannot fail.
 PROPERTIES = {
     "type",
     "index",

@@ -69,7 +69,7 @@ class AccessAddress:
     values: frozenset[Value]  # from what
 
 
-#: From a later turn of which loops, or from outside.
+#: Loops around an access, each with True if it is seen from outside, False if from a later turn.
 Seen: TypeAlias = tuple[tuple[Op, bool], ...]
 
 

@@ -312,7 +312,7 @@ def parts(x: object) -> Contents | None:
 
 @functools.lru_cache(maxsize=1024)
 def _is_frozen(kind: type) -> bool:
-    """Whether the objects of a class are those of a frozen dataclass."""
+    """Whether a class is a frozen dataclass, whose objects never change."""
     said = getattr(kind, "__dataclass_params__", None)
     return getattr(said, "frozen", False) and not issubclass(kind, type)
 

@@ -60,7 +60,7 @@ class Composite:
     """An argument that is passed as a tuple is, though its owner may change it between launches."""
 
     def parts(self) -> tuple[Any, ...]:
-        """What it is made of now."""
+        """The items of that tuple, as they are now."""
         raise NotImplementedError
 
 

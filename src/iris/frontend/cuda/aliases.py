@@ -126,7 +126,7 @@ def _named(nodes: Sequence[Node], scope: _Scope, scopes: dict[str, _Scope]) -> I
             if node.get("completeDefinition"):
                 yield from _named(inner(node), within, scopes)
         elif kind in _FUNCTIONS:
-            # Of what functions declare, clang writes the bare names.
+            # Clang writes names that a function declares without their scopes.
             for one in walk(node):
                 if one.get("kind") == "DeclStmt":
                     yield from _named(inner(one), _Scope(), scopes)

@@ -92,7 +92,7 @@ class Reprinter:
         return text
 
     def _suggest(self, op: Op) -> None:
-        """Take note of what the results of an op are called if they have no hints."""
+        """Keep the names that an op gives to results without hints."""
         name = op.result_name()
         for value in op.results:
             if self._usual.get(value) != name:

@@ -46,7 +46,7 @@ class ShareBarriers(TargetPass):
         moved = 0
         for function in module:
             if isinstance(function, Func):
-                # Few functions have a store to move, of which this is then asked.
+                # Asked only where there is a store to move: few functions have one.
                 shares = cache(partial(sharing_pays, function, self.target))
                 moved += _visit(function.body, shares)
         return {"stores": moved}

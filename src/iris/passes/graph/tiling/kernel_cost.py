@@ -205,8 +205,11 @@ class _Stores(NamedTuple):
 
 
 def _stores(schedule: KernelSchedule, target: Target) -> _Stores:
-    """Additions read and write what they add to.  Of what a program collects, it clears each bin
-    and adds it to memory.  Indices are taken to be spread evenly."""
+    """The cost of a kernel's outputs.
+
+    An addition reads an element and writes it.  A program that collects sums clears its bins first,
+    and adds each of them to memory at the end.  Indices are taken to be spread evenly.
+    """
     traffic = collected = 0
     in_turn = 0.0
     for output in {o.ref.value: o for o in schedule.elements.outputs}.values():

@@ -259,7 +259,7 @@ def _dot(schedule: KernelSchedule, expr: Contraction) -> _Dot | None:
 
 
 def _loaded(schedule: KernelSchedule, operand: ElementRef) -> int:
-    """The bytes of the tiles that an operand is computed from; not of what is reduced before."""
+    """The bytes of the tiles loaded to compute an operand, but for those that are reduced."""
     elements = schedule.elements
     found = {operand: None}
     waiting = [operand]
