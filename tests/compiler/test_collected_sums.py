@@ -10,7 +10,7 @@ import pytest
 
 import iris
 from iris.compiler.array_compilation import ArrayCompilation
-from iris.errors import ProgramError, VerifyError
+from iris.errors import ParseError, ProgramError, VerifyError
 from iris.interp.tile import run
 from iris.ir import parse, verify
 from iris.runtime.device import Array
@@ -126,3 +126,10 @@ def test_the_old_elements_of_a_collected_sum_are_not_known() -> None:
     used = TILE.replace("  return", "  tile.store %X, %i, %old\n  return")
     with pytest.raises(VerifyError, match="bins are for sums whose old elements nobody uses"):
         verify(parse(used))
+
+
+def test_bins_are_of_32_bits() -> None:
+    wide = "%v: tile<64xi64> = cast %i\n  %old: tile<64xi64> = tile.atomic add %X, %i, %v, bins=32"
+    text = TILE.replace("ptr<i32>", "ptr<i64>").replace(TILE.splitlines()[3].strip(), wide)
+    with pytest.raises(ParseError, match="bins are of 32 bits"):
+        parse(text)

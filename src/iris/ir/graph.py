@@ -21,7 +21,7 @@ from iris.ir.declare import (
     results,
     variadic,
 )
-from iris.ir.kinds import ReduceKind, ScanKind
+from iris.ir.kinds import COLLECTED_BITS, ReduceKind, ScanKind
 from iris.ir.types import DType, Tensor, Type, bool_, f32, i32, i64, u32, u64
 
 
@@ -332,10 +332,6 @@ class ScatterKind(Enum):
 
     SET = "set"
     ADD = "add"
-
-
-# Of the elements that threads add to in threadgroup memory.
-COLLECTED_BITS = 32
 
 
 class Scatter(GraphOp):

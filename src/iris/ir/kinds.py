@@ -49,6 +49,8 @@ class AtomicKind(Enum):
     EXCHANGE = "exchange"
 
 
+COLLECTED_BITS = 32  # of elements that threads can add to in threadgroup memory
+
 Kind = ReduceKind | ScanKind
 
 _COMBINED: dict[str, type[Op]] = {

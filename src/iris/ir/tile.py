@@ -26,7 +26,7 @@ from iris.ir.declare import (
     variadic,
 )
 from iris.ir.effects import ACQUIRES, RELEASES, VOLATILE
-from iris.ir.kinds import AtomicKind, ReduceKind, ScanKind
+from iris.ir.kinds import COLLECTED_BITS, AtomicKind, ReduceKind, ScanKind
 from iris.ir.layout.reduce import reduce_axis
 from iris.ir.layout.spread import spread
 from iris.ir.math import element_type
@@ -463,6 +463,8 @@ class Atomic(TileOp):
     def check(self) -> None:
         if self.bins and (self.kind is not AtomicKind.ADD or self.result.users):
             raise self.invalid("bins are for sums whose old elements nobody uses", at="bins")
+        if self.bins and self.result.type.element.bits != COLLECTED_BITS:
+            raise self.invalid(f"bins are of {COLLECTED_BITS} bits", at="bins")
 
     def effects(self) -> Sequence[Effect]:
         return [*super().effects(), _shown(self)]

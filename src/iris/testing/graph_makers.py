@@ -10,7 +10,7 @@ from iris.ir import graph, math
 from iris.ir.control import Yield
 from iris.ir.core import Op, Value
 from iris.ir.graph import ScatterKind
-from iris.ir.kinds import ReduceKind, ScanKind
+from iris.ir.kinds import COLLECTED_BITS, ReduceKind, ScanKind
 from iris.ir.math import element_type
 from iris.ir.types import DType, ElementType, Tensor, bool_, i32, i64
 from iris.testing.choices import Choices
@@ -617,7 +617,7 @@ def scatter(cls: type[graph.Scatter], draft: GraphDraft, choices: Choices) -> No
     if kind is ScatterKind.ADD:
         most = SUMS_AT_MOST // (count + 1)
         x, updates = (draft.exact(v, SUMMED, most) for v in (x, updates))
-    collects = kind is ScatterKind.ADD and dtype_of(x).bits == graph.COLLECTED_BITS
+    collects = kind is ScatterKind.ADD and dtype_of(x).bits == COLLECTED_BITS
     collected = collects and choices.flag()
     draft.add(graph.Scatter(kind, axes, x, updates, indices, collected=collected))
 

@@ -11,8 +11,7 @@ from math import inf, prod
 from iris.ir import math, tile
 from iris.ir.control import For, If, While, Yield
 from iris.ir.core import Op, Region, Value
-from iris.ir.graph import COLLECTED_BITS
-from iris.ir.kinds import AtomicKind, ReduceKind, ScanKind
+from iris.ir.kinds import COLLECTED_BITS, AtomicKind, ReduceKind, ScanKind
 from iris.ir.math import Predicate, element_type
 from iris.ir.types import MAX_RANK, DType, ElementType, Tile, Type, bool_, f16, f32, i32
 from iris.testing.access import block, other_name, place, read, revisit, write

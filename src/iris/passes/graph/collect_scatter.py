@@ -7,7 +7,8 @@ from math import prod
 
 from iris.ir import graph
 from iris.ir.core import Level, Module
-from iris.ir.graph import COLLECTED_BITS, ScatterKind
+from iris.ir.graph import ScatterKind
+from iris.ir.kinds import COLLECTED_BITS
 from iris.ir.math import Constant, element_type
 from iris.passes.pipeline import TargetPass
 
