@@ -230,11 +230,13 @@ def test_a_replay_of_100_launches_costs_little(on_metal: Metal) -> None:
     quiet = Quiet(on_metal)
     try:
         costs = []
-        for _ in range(counts(2_000, 20_000)):
-            start = time.perf_counter()
-            recording.replay()
-            costs.append(time.perf_counter() - start)
-        on_metal.synchronize()
+        for _ in range(10):
+            for _ in range(counts(200, 2_000)):
+                start = time.perf_counter()
+                recording.replay()
+                costs.append(time.perf_counter() - start)
+            on_metal.synchronize()
+            time.sleep(0.05)  # what else runs on this core may be done then
     finally:
         quiet.end()
     assert sorted(costs)[len(costs) // 20] < 20e-6
