@@ -54,6 +54,7 @@ class Exchanges(Places):
         super().__init__(choices)
         self.left = 0  # accesses, about, that are still to come
         self.writes = False  # whether the latest was a write
+        self.whiles = 0  # how many are being built
         self.total = self.constant(0)  # a hash of all values that the thread has read
 
     def made(self) -> Program:
@@ -388,7 +389,10 @@ class Exchanges(Places):
         at = self.constant(0) if memory.start is None else memory.start
         found = self.b(metal.Load(memory.base, at, result=memory.dtype))
         number = found if memory.dtype is i32 else self.b(math.Cast(found, i32))
-        self.terms.append(Term(self.b(math.And(number, self.constant(1))), 0, 1))
+        low = self.b(math.And(number, self.constant(1)))
+        # In a `while`, other threadgroups may write what is of a device.
+        alike = memory.start is None or not self.whiles
+        self.terms.append(Term(low, 0, 1, alike))
         self.access()
         first = self.compare(Predicate.EQ, self.thread, 0)
         self.meet()
@@ -511,6 +515,7 @@ class Exchanges(Places):
         limit = self.choices.of((2, 1, 3))
         op = self.b.insert(While([self.total, self.constant(0)]))
         total, number = op.condition.arguments
+        self.whiles += 1
         with self.scoped(op.condition):
             self.total = total
             self.terms.append(Term(number, 0, limit))
@@ -528,6 +533,7 @@ class Exchanges(Places):
             self.total = total
             self.terms.append(Term(number, 0, limit - 1))
             self.some_items(depth)
+        self.whiles -= 1
         self.total = op.results[0]
 
     def branch(self, depth: int) -> None:

@@ -56,8 +56,12 @@ __device__ int combined(char how, int a, int b) {
     return a;
 }
 __device__ int reduced(char how, int x) {
-    for (int mask = 16; mask > 0; mask /= 2)
-        x = combined(how, x, __shfl_xor_sync(0xffffffff, x, mask));
+    int t = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
+    int there = blockDim.x * blockDim.y * blockDim.z - t / 32 * 32;
+    for (int mask = 16; mask > 0; mask /= 2) {
+        int other = __shfl_xor_sync(0xffffffff, x, mask);
+        if ((t % 32 ^ mask) < there) x = combined(how, x, other);
+    }
     return x;
 }
 __device__ void add_lower(int &x, const cg::thread_block_tile<32> &warp) {
