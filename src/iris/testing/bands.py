@@ -3,7 +3,7 @@ sliding windows: those up to a diagonal, from one on, or between two."""
 
 from __future__ import annotations
 
-from math import inf
+from math import inf, nan
 
 from hypothesis import strategies as st
 
@@ -67,7 +67,10 @@ def go_over_band(draft: TileDraft, choices: Choices) -> For:
         start = draft.like(carried, choices)
         start = summable(draft, start, kind.value, 1)
     elif choices.flag(5):
-        start = draft.constant(-0.0 if dtype.is_float and side == 0 else 1, carried)
+        first_number: Number = -0.0 if dtype.is_float and side == 0 else 1
+        if kind is ReduceKind.MAXNUM and dtype.is_float:
+            first_number = nan  # which goes, even where -inf comes
+        start = draft.constant(first_number, carried)
     initial = [start]
     if is_softmax:
         initial.append(draft.constant(choices.of((0.0, 0.0, -0.0, 1.0)), carried))
