@@ -55,22 +55,25 @@ def go_over_band(draft: TileDraft, choices: Choices) -> For:
     block = Tile(cut.shape, dtype)
     kind, combine, side = choices.of(_COMBINED)
     is_softmax = dtype.is_float and choices.flag(3)
+    # Whether the first iteration changes what is carried at first, whatever comes in it.
+    is_first = dtype.is_float and not is_softmax and choices.flag(3)
     if is_softmax:
         kind, combine, side = choices.of(_COMBINED[:3:2])
+    elif is_first:
+        kind, combine, side = choices.of(_COMBINED[1:3])
     neutral = _limit(dtype, side)
     carried = reduced(block) if is_softmax or choices.below(3) else block
     filler = draft.constant(neutral, block)
     if dtype.is_float and choices.flag(5) and (side or draft.rounding):
         filler = draft.constant(choices.of((0.0, -0.0, -inf, inf)), block)
     start = draft.constant(neutral, carried)
-    if choices.flag(8):
+    if is_first:
+        start = draft.constant(nan if side else -0.0, carried)
+    elif choices.flag(8):
         start = draft.like(carried, choices)
         start = summable(draft, start, kind.value, 1)
     elif choices.flag(5):
-        first_number: Number = -0.0 if dtype.is_float and side == 0 else 1
-        if kind is ReduceKind.MAXNUM and dtype.is_float:
-            first_number = nan  # which goes, even where -inf comes
-        start = draft.constant(first_number, carried)
+        start = draft.constant(-0.0 if dtype.is_float and side == 0 else 1, carried)
     initial = [start]
     if is_softmax:
         initial.append(draft.constant(choices.of((0.0, 0.0, -0.0, 1.0)), carried))
@@ -83,7 +86,12 @@ def go_over_band(draft: TileDraft, choices: Choices) -> For:
         total, *shares = made.carried
         found = place(draft, memory, made.start, choices)
         is_outside = choices.flag(3)
-        counts = band(draft, row, made.start, cut.shape, choices, is_outside=is_outside)
+        counts = band(
+            draft,
+            *(row, made.start, cut.shape, choices),
+            is_outside=is_outside,
+            is_behind=is_first and choices.flag(),
+        )
         # What is made small is that before it is chosen: so 0 is seen to be 0.
         if draft.masked and choices.flag() and not is_outside:
             both = counts if found.mask is None else draft.put(math.And(counts, found.mask))
@@ -96,6 +104,8 @@ def go_over_band(draft: TileDraft, choices: Choices) -> For:
                 draft.step()
                 x = draft.like(block, choices)
             x = summable(draft, x, kind.value, cut.columns)
+            if is_first and choices.flag():  # it changes that for good
+                x = _never_again(draft, x, side)
             x = draft.put(math.Select(counts, *((filler, x) if is_outside else (x, filler))))
         draft.visible.append(x)
         if choices.flag(8):  # seen otherwise than in what is carried
@@ -129,6 +139,13 @@ def made(choices: Choices) -> Program:
     for _ in range(choices.of((1, 2))):
         draft.add_built(choices.of(loops)(draft, choices))
     return draft.finish()
+
+
+def _never_again(draft: TileDraft, x: Value, side: int) -> Value:
+    """What has no -0.0, or no nan."""
+    if not side:
+        return draft.put(math.Abs(x))
+    return draft.put(math.MaxNum(x, draft.constant(-1, element_type(x.type))))
 
 
 def _write_if(draft: TileDraft, condition: Value, found: Place, x: Value) -> None:
@@ -216,9 +233,11 @@ def band(
     choices: Choices,
     *,
     is_outside: bool = False,
+    is_behind: bool = False,
 ) -> Value:
     """Which elements of a block count, that starts in some row and column, or which do not: by the
-    distance from a diagonal, which may be steep, or far away."""
+    distance from a diagonal, which may be steep, or far away; `is_behind` if no column comes before
+    most rows' diagonals."""
     count = shape[-1]
     past = choices.of((0, count, 2 * count, count - 1, 0, count + 1, 2 * count - 2))
     if past:  # as behind what has been kept of earlier columns
@@ -243,7 +262,9 @@ def band(
     lower = choices.of((Predicate.GT, Predicate.GE))
     limits = [(upper, first), (lower, -width)]
     style = choices.below(6)
-    if style == 4:
+    if is_behind:
+        limits = [(upper, -4 * count)]
+    elif style == 4:
         limits = [(choices.of((Predicate.EQ, Predicate.NE)), width)]
     elif style > 1:
         limits = limits[style % 2 :][:1]

@@ -128,7 +128,7 @@ def _mostly_masks() -> st.SearchStrategy[Program]:
     most = (few, 2), (few, 5), (moving, 5)
     short = [programs.tile(ops=ops, masked=True, max_ops=n) for ops, n in most]
     long = _tile(masked=True), _tile(masked=True, rounding=True)
-    return st.one_of(*long, *short, bands.programs())
+    return st.one_of(*long, *short, bands.programs(), bands.programs())
 
 
 def _rounding() -> st.SearchStrategy[Program]:
