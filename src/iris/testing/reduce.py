@@ -35,6 +35,7 @@ from iris.testing.edits import (
     sideways,
 )
 from iris.testing.memory_edits import of_allocations, of_memory
+from iris.testing.schedule_edits import fit_schedules, of_yields
 from iris.tools.replay import Program
 
 SECONDS = 15.0
@@ -92,6 +93,7 @@ class _Search:
             self._drop_with_users,
             partial(self._edit_launch, of_launch),
             partial(self._edit_ops, of_op),
+            partial(self._edit_ops, of_yields),
             partial(self._edit_ops, of_uses),
             partial(self._edit_ops, of_memory),
             partial(self._edit_ops, of_constant),
@@ -181,6 +183,7 @@ class _Search:
             return False
         if not _is_valid(candidate):
             return False
+        fit_schedules(candidate.module)
         identity = to_text(candidate.module), candidate.grid, candidate.arguments
         if identity in self.tried:
             return False
