@@ -38,7 +38,8 @@ H200 = Target(
         # While all cores ask for as much; blocks of products were measured on an H100 to find it.
         l2_bytes=26,
         l2_port_bytes=64,
-        latency_cycles=480,  # sums of columns were measured on an H100 to find it, beside what they move
+        # Sums of columns were measured on an H100 to find it, beside what they move.
+        latency_cycles=480,
         # Counted in what NVIDIA's compiler makes.
         exactness={"div": 10, "exp": 6},
         barrier_cycles=250,
