@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+import struct
 import sys
 from pathlib import Path
 
@@ -13,15 +14,18 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+import iris
 from iris.codegen import emit
 from iris.codegen.languages.cuda import CUDA
 from iris.codegen.source import Source
 from iris.compiler.compilation import entry_of
 from iris.compiler.pipelines import METAL_PIPELINE
+from iris.cost.resources import needs_of
 from iris.errors import OutOfResources
 from iris.ir import parse
 from iris.ir.control import Func
 from iris.passes import run
+from iris.targets.nvidia import H100
 from iris.testing import programs
 from iris.testing.levels import with_simdgroups
 from iris.testing.texts import shaped, together
@@ -223,3 +227,38 @@ def test_no_negative_of_16_bits_is_signed_at_once() -> None:
     for register in registers:
         used = [s for s in steps if re.search(rf",.*{register}\b", s)]
         assert [s for s in used if ".s16" in s] == [], used
+
+
+FUNCTIONS = {
+    "softmax": lambda x: np.exp(x - x.max(1, keepdims=True)) / np.exp(x).sum(1, keepdims=True),
+    "sums of columns": lambda x: x.sum(0),
+    "argmax": lambda x: x.argmax(1),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_as_many_registers_are_counted_as_the_compiler_gives(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Up to a factor of two: it computes in an order of its own."""
+    monkeypatch.setenv("IRIS_TARGET", "nvidia-h100")
+    x = np.zeros((3000, 3000), np.float32)
+    (kernel,) = iris.jit(FUNCTIONS[name]).lower(x, device="interp").kernels
+    function = entry_of(parse(kernel.metal))
+    given = registers_of(compile_it(emit(function, CUDA)))
+    assert given / 2 <= needs_of(function, H100).registers <= given * 2
+
+
+REGISTERS = 0x00082F04  # EIATTR_REGCOUNT in 8 bytes: the symbol of a function, and its registers
+
+
+def registers_of(cubin: bytes) -> int:
+    """The registers of a thread, which an ELF file for a GPU says."""
+    (table,) = struct.unpack_from("<Q", cubin, 40)
+    size, count, names = struct.unpack_from("<3H", cubin, 58)
+    sections = [struct.unpack_from("<2I4Q", cubin, table + n * size) for n in range(count)]
+    for name, _, _, _, start, length in sections:
+        if cubin[sections[names][4] + name :].startswith(b".nv.info\0"):
+            words = struct.unpack_from(f"<{length // 4}I", cubin, start)
+            return int(words[words.index(REGISTERS) + 2])
+    raise AssertionError("no section says it")

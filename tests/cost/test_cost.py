@@ -395,7 +395,7 @@ def test_one_function_of_hardware_of_its_own_costs_more_than_arithmetic() -> Non
 def test_barriers_make_a_program_wait_unless_others_fill_the_gaps() -> None:
     body = """
         %s: threadgroup<BYTESxf32> = metal.alloc
-        %x: f32 = constant 1.0
+        %x: f32 = metal.load %X, %t
         metal.store %s, %t, %x
         metal.barrier threadgroup
         %y: f32 = metal.load %s, %t
@@ -444,6 +444,58 @@ def test_an_iteration_waits_once_for_all_that_it_loads() -> None:
 def test_what_starts_at_a_time_loads_and_computes_in_turn() -> None:
     found = [sums(100, 16, 132 * 16 * waves).chips[-1].milliseconds for waves in (1, 4, 16)]
     assert found[0] > found[1] / 4 > found[2] / 16
+
+
+def test_what_a_core_has_loaded_it_finds_in_its_cache_if_that_is_large_enough() -> None:
+    loop = """
+        for %c0, %n, %c1 (%i: i32) {
+          %k: i32 = mul %i, %c64
+          %at: i32 = add %t, %k
+          %y: f32 = metal.load %X, %at
+          yield
+        }
+        """
+
+    def passed(body: str, iterations: int, programs: int) -> float:
+        f = function(HEAD, "%c64: i32 = constant 64" + body)
+        found = estimate(f, Sizes((programs, 1, 1), {"n": iterations}), H100)
+        return found.chips[-1].spent["L2"]
+
+    cache = H100.core.l1_cache_bytes
+    for iterations, together in ((100, 1), (100, 32), (10_000, 1)):
+        hits = min(1, cache / (128 * iterations * together))
+        once, twice = (passed(n * loop, iterations, 132 * together) for n in (1, 2))
+        assert twice == pytest.approx((2 - hits) * once)
+    assert hits < 1
+    found = counts("%c64: i32 = constant 64" + loop + loop, {"n": 7})
+    assert (found.fetched, found.again) == (2 * 7 * 4 * 64, 7 * 4 * 64)
+
+
+def test_values_of_a_loop_that_have_no_registers_go_through_the_caches() -> None:
+    carried = """
+        %zeros: regs<COUNTxf32> = constant 0.0
+        %sums: regs<COUNTxf32> = for %c0, %n, %c1 (%i: i32, %x: regs<COUNTxf32> = %zeros) {
+          %y: regs<COUNTxf32> = add %x, %x
+          yield %y
+        }
+        """
+
+    def passed(count: int, iterations: int) -> float:
+        f = function(HEAD, carried.replace("COUNT", str(count)), 1)
+        return estimate(f, Sizes((132, 1, 1), {"n": iterations}), H100).chips[-1].spent["L2"]
+
+    assert passed(64, 1000) == 0
+    # A thread has registers for half of the elements.
+    all_of_them = 510 * 4 * 32 * 1000 / H100.core.l2_bytes
+    assert passed(510, 1000) == pytest.approx(all_of_them / 2, rel=0.05)
+
+
+def test_nobody_waits_for_what_is_stored() -> None:
+    def cycles(op: str) -> float:
+        f = function(HEAD, f"%x: f32 = constant 1.0\n{op}\nmetal.barrier threadgroup", 32)
+        return estimate(f, Sizes((8, 1, 1), {})).chips[0].cycles
+
+    assert cycles("metal.store %X, %t, %x") < cycles("%y: f32 = metal.load %X, %t")
 
 
 def test_loops_without_barriers_do_not_wait_for_those_outside() -> None:

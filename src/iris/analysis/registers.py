@@ -9,20 +9,60 @@ from iris.ir import metal
 from iris.ir.control import Func
 from iris.ir.core import Op, Region, Value
 from iris.ir.in_place import slices_in_step
-from iris.ir.math import Constant
+from iris.ir.math import Add, Constant, element_type
 from iris.ir.types import ElementType
 
 
 def half_registers(value: Value) -> int:
     """How many registers of 16 bits a value takes.  What is the same for all threads from the
-    start, and constants, are kept elsewhere.  The elements of a splat share one register."""
+    start, and constants, are kept elsewhere.  The elements of a splat share one register, and so do
+    offsets, which are one number plus numbers that the compiler knows."""
     type_, region = value.type, value.region
     if not isinstance(type_, ElementType) or type(value.op) is Constant:
         return 0
     if region is not None and region.owner is not None and region.owner.isolated:
         return 0
-    count = 1 if isinstance(value.op, metal.Splat) else metal.count_of(type_)
+    count = metal.count_of(type_)
+    if count > 1:
+        count = 1 if _is_offsets(value) or isinstance(value.op, _KNOWN) else _at_once(value)
     return count * max(1, type_.element.bits // 16)
+
+
+_KNOWN = (metal.Splat, metal.Pattern)
+
+
+def _is_offsets(value: Value) -> bool:
+    """Whether the elements of an array are one integer plus numbers that the compiler knows."""
+    while type(value.op) is Add and not element_type(value.type).element.is_float:
+        others = [x for x in value.op.operands if not isinstance(x.op, (*_KNOWN, Constant))]
+        if len(others) != 1:
+            return not others
+        (value,) = others
+    return False
+
+
+def _at_once(value: Value) -> int:
+    """How many elements of an array there are at a time.
+
+    An array whose halves are combined, and so on to its last element, need not be there as a whole:
+    as soon as there are two parts to combine, the compiler does that.  Then at most one part waits
+    for its partner, and one result of each size before it."""
+    op = value.op
+    if isinstance(op, metal.Take) and _is_halved(op.x):
+        return 0
+    if isinstance(op, metal.Foreach) and _is_halved(value):
+        return metal.count_of(value.type) // op.count * op.count.bit_length()
+    return metal.count_of(value.type)
+
+
+def _is_halved(array: Value) -> bool:
+    """Whether all that is done with an array is to take its halves, and to read each once."""
+    halves = [user.result for user in array.users if isinstance(user, metal.Take)]
+    return (
+        len(halves) == len(array.users) == 2
+        and all(len(half.users) == 1 for half in halves)
+        and sum([metal.count_of(half.type) for half in halves]) == metal.count_of(array.type)
+    )
 
 
 def most_half_registers(region: Region) -> int:

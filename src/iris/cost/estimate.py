@@ -18,7 +18,7 @@ does one thing after the other, and only other programs fill the gaps.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
@@ -30,7 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from iris.cost.occupancy import simdgroups_per_core
-from iris.cost.resources import needs_of
+from iris.cost.resources import Needs, needs_of
 from iris.cost.sample import Sample, Sizes
 from iris.cost.traffic import MOST_FOLLOWED, Access, Traffic
 from iris.ir import control, math, metal
@@ -73,6 +73,11 @@ class Memory:
     def bytes(self) -> int:
         return self.loaded + self.stored
 
+    @property
+    def loads(self) -> float:
+        """The part of the bytes that is loaded."""
+        return self.loaded / self.bytes if self.bytes else 0.0
+
     def add(self, other: Memory) -> None:
         for each in fields(self):
             setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
@@ -85,8 +90,8 @@ class Counts:
     Flops and functions are of floats, and of all threads; a fused multiply-add is two flops.
     `work` has the elements that each part of the arithmetic hardware computes, `sums` those of them
     that are products added to one of many sums of a thread, `touched` the lines of each array in
-    device memory.  Matrix products, shuffles and barriers are as in the counters
-    of the interpreter.
+    device memory, `results` the bytes that loops write to registers.  Matrix products, shuffles and
+    barriers are as in the counters of the interpreter.
     """
 
     flops: int = 0
@@ -103,6 +108,9 @@ class Counts:
     touched: Counter[Value] = field(default_factory=Counter)
     waits: int = 0  # iterations that use what they load from device memory
     copies: int = 0  # copies to threadgroup memory, for which threads do not wait
+    fetched: int = 0  # bytes that loads pass between the caches
+    again: int = 0  # of these, what an earlier loop has loaded
+    results: int = 0
     guesses: int = 0  # loops and offsets of which nothing is known
     #: What of all this is done in loops without barriers.
     apart: Counts | None = None
@@ -133,6 +141,7 @@ class _Walk:
     def __init__(self, function: Func, sizes: Sizes, target: Target, others: int = 0):
         self.counts = Counts()
         self.accesses: list[Access] = []
+        self.fetched: defaultdict[Value, Counter[int]] = defaultdict(Counter)  # by loop
         self.target = target
         self.function = function
         self.meets = False  # whether a loop around what is looked at has barriers
@@ -247,6 +256,21 @@ class _Walk:
         touched = [np.append(a // line, (a + width - 1) // line) for a in addresses]
         return sum(len(np.unique(lines)) for lines in touched)
 
+    def write(self, size: int) -> None:
+        """Count bytes of results that go to registers."""
+        self.counts.results += size * self.is_inside
+
+    def fetch(self, base: Value, passed: int) -> None:
+        """Count bytes that a load passes.  Loops are taken to load the same part of an array; what
+        is loaded before one is another part."""
+        self.counts.fetched += passed
+        if self.is_inside:
+            by_loop = self.fetched[base]
+            earlier = max([n for loop, n in by_loop.items() if loop != self.loop], default=0)
+            loaded = by_loop[self.loop]
+            by_loop[self.loop] += passed
+            self.counts.again += min(loaded + passed, earlier) - min(loaded, earlier)
+
     def cycles(self, offset: Value, size: int, width: int) -> int:
         """How long the lanes take to touch their bytes of threadgroup memory."""
         addresses = self._addresses(offset, size)
@@ -357,6 +381,7 @@ def _compute(walk: _Walk, op: Op, work: Work) -> None:
             walk.fixed.update(op.results)
             return
         walk.counts.integers += elements
+    walk.write(elements * type_.element.bytes)
     for part, amount in work.items():
         walk.counts.work["wide" if type_.element.bits > 32 else part] += amount * elements
 
@@ -364,9 +389,12 @@ def _compute(walk: _Walk, op: Op, work: Work) -> None:
 @cost(metal.Load)
 def load(walk: _Walk, op: metal.Load) -> None:
     unit, elements = walk.target.sector_bytes, count_of(op.result.type)
+    passed = walk.counts.device.passed
     counted, moved = walk.access(op.base, op.offset, op.mask, elements, unit)
     counted.loaded += moved
-    walk.loads |= not isinstance(op.base.type, Threadgroup)
+    if not isinstance(op.base.type, Threadgroup):
+        walk.loads = True
+        walk.fetch(op.base, counted.passed - passed)
 
 
 @cost(metal.Copy)
@@ -427,7 +455,10 @@ def shuffle(walk: _Walk, op: Op) -> None:
 @cost(metal.Mma)
 def mma(walk: _Walk, op: metal.Mma) -> None:
     matrices = walk.target.matrices[element_type(op.a.type).element.bits]
-    walk.counts.mmas += walk.simdgroups * matrices.products(op.rows, op.columns, op.depth)
+    products = walk.simdgroups * matrices.products(op.rows, op.columns, op.depth)
+    walk.counts.mmas += products
+    size = element_type(op.results[0].type).element.bytes
+    walk.write(products // matrices.depth * FRAGMENT_SIZE**2 * size)
 
 
 @cost(metal.MmaShared)
@@ -622,6 +653,7 @@ def estimate(
     simdgroups = max(1, function.simdgroups)
     counts = count(function, sizes, target)
     traffic = _traffic(function, counts, sizes, target)
+    looped = _registers_of_loops(function, needs)
 
     chips = []
     for chip in dict.fromkeys((*GENERATIONS, target)):
@@ -629,10 +661,20 @@ def estimate(
         held = simdgroups_per_core(needs.memory, simdgroups, chip, registers)
         if held:
             moved = traffic.moved(chip.cache_bytes, max(1, chip.cores * held // simdgroups))
-            chips.append(on_chip(chip, counts, sizes, simdgroups, held, moved))
+            room = chip.registers_among(simdgroups * chip.simdgroup_width)
+            spilled = 1 - room / max(room, looped)
+            chips.append(on_chip(chip, counts, sizes, simdgroups, held, moved, spilled))
     return Estimate(
         function.symbol, sizes, simdgroups, needs.registers, needs.memory, counts, tuple(chips)
     )
+
+
+def _registers_of_loops(function: Func, needs: Needs) -> int:
+    """The registers of a thread inside of loops.  Elsewhere the compiler computes in another order
+    if there are too few."""
+    loops = [op for op in function.walk() if op.loops and not isinstance(op, metal.Foreach)]
+    inside = [needs.pressure.at[op] for loop in loops for op in loop.walk()]
+    return -(-max(inside, default=0) // 2)
 
 
 def _traffic(function: Func, counts: Counts, sizes: Sizes, target: Target) -> Traffic:
@@ -653,24 +695,42 @@ def _traffic(function: Func, counts: Counts, sizes: Sizes, target: Target) -> Tr
     )
 
 
-def _spent(counts: Counts, chip: Target) -> dict[str, float]:
-    """The cycles of a core that it takes to do what is counted, by where."""
+def _spent(counts: Counts, chip: Target, kept: float = 0, spilled: float = 0) -> dict[str, float]:
+    """The cycles of a core that it takes to do what is counted, by where.
+
+    `kept`: the part of what is loaded again that is in the first cache.  `spilled`: the part of
+    results that has no registers.  It goes to the second cache, and is loaded from the first.
+    """
     core = chip.core
+    spills = spilled * counts.results
+    passed = counts.device.passed - kept * counts.again + spills
     return {
         "alu": sum(n / core.rates[part] for part, n in counts.work.items()),
         "matrix": counts.mmas * core.mma_cycles / core.schedulers,
         "shared": float(counts.shared.cycles),
         "shuffle": counts.shuffles * SIMDGROUP_WIDTH * 4 / core.shuffle_bytes,
-        "L1": counts.device.bytes / core.l1_bytes,
-        "L2": counts.device.passed / core.l2_bytes,
+        "L1": (counts.device.bytes + 2 * spills) / core.l1_bytes,
+        "L2": passed / core.l2_bytes,
     }
 
 
+def _in_turn(counts: Counts, spent: Mapping[str, float]) -> float:
+    """The cycles that it takes to do one thing after the other: nobody waits for what is stored."""
+    return sum(spent.values()) - (1 - counts.device.loads) * (spent["L1"] + spent["L2"])
+
+
 def on_chip(
-    chip: Target, counts: Counts, sizes: Sizes, simdgroups: int, held: int, moved: int
+    chip: Target,
+    counts: Counts,
+    sizes: Sizes,
+    simdgroups: int,
+    held: int,
+    moved: int,
+    spilled: float = 0,
 ) -> OnChip:
     """The cost of a launch: each program does the counted work, a core holds `held` simdgroups at
-    once, and `moved` bytes go through memory."""
+    once, `moved` bytes go through memory, and `spilled` is the part of results that threads have no
+    registers for."""
     core = chip.core
     each = ceil(sizes.programs / chip.cores)  # programs that a core runs, one after the other
     # Simdgroups; a launch of no programs takes no time, but each would be on a core.
@@ -678,17 +738,20 @@ def on_chip(
     alu, sums = (
         sum(n / core.rates[part] for part, n in work.items()) for work in (counts.work, counts.sums)
     )
-    spent = _spent(counts, chip)
-    barriers = counts.barriers["threadgroup"]
     programs = together / simdgroups
+    # What the programs on a core load again is in its cache, as far as that holds what they load.
+    kept = min(1, core.l1_cache_bytes / max(1, programs * (counts.fetched - counts.again)))
+    spent = _spent(counts, chip, kept, spilled)
+    barriers = counts.barriers["threadgroup"]
     if chip.copies and counts.mmas:
         # What products stage is copied meanwhile, and a simdgroup that has passed a barrier
         # multiplies while another loads: what each barrier costs is the time until it does.
         waiting = (max(spent.values()) + barriers * core.barrier_cycles) / programs
     else:
         # Those that meet at a barrier do one thing after the other.
-        apart = sum(_spent(counts.apart, chip).values()) if counts.apart is not None else 0.0
-        met = sum(spent.values()) - apart
+        alone = counts.apart
+        apart = 0.0 if alone is None else _in_turn(alone, _spent(alone, chip, kept, spilled))
+        met = _in_turn(counts, spent) - apart
         waiting = met / (programs if barriers else together) + apart / together
     # With fewer simdgroups the hardware waits for results, unless there are other sums to add to.
     enough = core.saturating_by_sums if 2 * sums > alu else core.saturating_simdgroups
@@ -719,9 +782,10 @@ def on_chip(
     if core.latency_cycles and not ahead:
         # The programs of a wave load together and then compute; only the next wave loads meanwhile.
         # Of many waves, the programs on a core load and compute at independent times.
-        loading = max(seconds[name] for name in ("memory", "L1", "L2", "latency"))
+        moving = max(seconds[name] for name in ("memory", "L1", "L2"))
+        loading = max(moving, seconds["latency"] + counts.device.loads * moving / programs)
         computing = sum(seconds[name] for name in ("arithmetic", "shared", "shuffle"))
-        power = 2 - 1 / max(1, each // programs)
+        power = 2 - 1 / max(1, each // programs * max(1, counts.waits))
         slowest = max(slowest, (loading**power + computing**power) ** (1 / power))
     flops = (counts.flops + 2 * 8**3 * counts.mmas) * sizes.programs
     most = 2 * core.rates["alu"] * chip.cores * hertz

@@ -109,6 +109,8 @@ class Core:
     shuffle_bytes: float = 256
     l1_bytes: float = 64
     l2_bytes: float = 32
+    #: What the first of them holds.
+    l1_cache_bytes: int = 8 * 1024
     #: The same from the second if other cores ask for less; 0: no more than that.
     l2_port_bytes: float = 0
     #: Simdgroups that keep the arithmetic busy.

@@ -156,6 +156,45 @@ def test_a_while_carries_through_its_condition() -> None:
     assert registers(body) == 6
 
 
+def test_offsets_share_the_register_of_the_number_that_they_start_from() -> None:
+    body = """
+        %first: regs<4xi32> = metal.splat %n
+        %more: regs<4xi32> = metal.pattern [1, 2]
+        %offsets: regs<4xi32> = add %first, %more
+        %further: regs<4xi32> = add %more, %offsets
+        """
+    assert registers(body) == 2
+    # Their products are as many numbers.
+    assert registers(body + "%squares: regs<4xi32> = mul %further, %further") == 4
+    assert registers(body + "%sums: regs<4xi32> = add %further, %offsets") == 4
+
+
+def test_an_array_whose_halves_are_combined_is_never_there_as_a_whole() -> None:
+    loads = """
+        %x: regs<16x2xf32> = metal.foreach 16 (%i: i32) {
+          %part: regs<1x2xf32> = metal.load %X, %i
+          yield %part
+        }
+        """
+    low, high = (", ".join(map(str, range(n, n + 16))) for n in (0, 16))
+    halves = f"""
+        %a: regs<8x2xf32> = metal.take [{low}] %x
+        %b: regs<8x2xf32> = metal.take [{high}] %x
+        """
+    combine = """
+        %y: regs<8x2xf32> = metal.foreach 8 (%j: i32) {
+          %c: regs<1x2xf32> = metal.slice %a, %j
+          %d: regs<1x2xf32> = metal.slice %b, %j
+          %e: regs<1x2xf32> = add %c, %d
+          yield %e
+        }
+        """
+    # All of %y; of %x five parts: one of it, and one of the sums of 2, 4, 8 and 16 parts.
+    assert registers(loads + halves + combine) == 16
+    whole = registers(loads + halves + combine + "%f: f32 = metal.take [0] %x")
+    assert whole >= 32
+
+
 @given(programs.metal())
 def test_no_fewer_registers_are_bounded_than_counted(program: Program) -> None:
     most = Pressure(program.function).most
