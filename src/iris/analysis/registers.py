@@ -10,19 +10,34 @@ from iris.ir.control import Func
 from iris.ir.core import Op, Region, Value
 from iris.ir.in_place import slices_in_step
 from iris.ir.math import Constant
-from iris.ir.types import ElementType
+from iris.ir.types import ElementType, Type
 
 
 def half_registers(value: Value) -> int:
     """How many registers of 16 bits a value takes.  What is the same for all threads from the
     start, and constants, are kept elsewhere.  The elements of a splat share one register."""
-    type_, region = value.type, value.region
-    if not isinstance(type_, ElementType) or type(value.op) is Constant:
+    region, made_by = value.region, type(value.op)
+    if made_by is Constant:
         return 0
     if region is not None and region.owner is not None and region.owner.isolated:
         return 0
-    count = 1 if isinstance(value.op, metal.Splat) else metal.count_of(type_)
-    return count * max(1, type_.element.bits // 16)
+    return _of_type[value.type][made_by is metal.Splat]
+
+
+class _OfType(dict[Type, tuple[int, int]]):
+    """How many registers of 16 bits a value of a type takes, and how many if its elements are
+    equal."""
+
+    def __missing__(self, type_: Type) -> tuple[int, int]:
+        sizes = 0, 0
+        if isinstance(type_, ElementType):
+            of_each = max(1, type_.element.bits // 16)
+            sizes = metal.count_of(type_) * of_each, of_each
+        self[type_] = sizes
+        return sizes
+
+
+_of_type = _OfType()
 
 
 def most_half_registers(region: Region) -> int:
@@ -34,7 +49,7 @@ def most_half_registers(region: Region) -> int:
         values += op.results
         if op.regions:
             within = max(within, sum(map(most_half_registers, op.regions)))
-    return sum(map(half_registers, values)) + within
+    return sum([half_registers(value) for value in values]) + within
 
 
 class Pressure:
