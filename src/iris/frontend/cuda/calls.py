@@ -76,11 +76,37 @@ def _sync(self: Translation, node: Node, arguments: list[Node]) -> ast.expr:
 def _reduce(self: Translation, node: Node, arguments: list[Node]) -> ast.expr:
     group, x, operation = arguments
     how = re.search(r"(\w+)<", operation["type"]["qualType"])
-    size = _tile(group)
+    size, function = _tile(group), self.globals.get(_named_by(operation), {})
+    if size is not None and has_body(function):
+        return _combined(self, size, function, x)
     if size is None or how is None or how[1] not in REDUCTIONS:
         known = ", ".join(REDUCTIONS)
-        raise unknown(node, f"reduce is of a tile of up to 32 threads, by one of {known}")
+        raise unknown(
+            node, f"reduce is of a tile of up to 32 threads, by one of {known} or a function"
+        )
     return self.hold(call("reduced", size, how[1], self.expression(x)))
+
+
+def _named_by(node: Node) -> str:
+    """The declaration that an expression names, by its id."""
+    while node["kind"] in _SAME_FUNCTION or node.get("opcode") == "&":
+        node = inner(node)[-1]
+    id_: str = node.get("referencedDecl", {}).get("id", "")
+    return id_
+
+
+def _combined(self: Translation, size: int, function: Node, x: Node) -> ast.expr:
+    """What a function of the file makes of the values of a tile's threads, two by two."""
+    for parameter in [one for one in inner(function) if one["kind"] == "ParmVarDecl"]:
+        if type_of(parameter).is_reference and not type_of(parameter).is_const:
+            raise unknown(parameter, "reduce takes a function that changes no argument")
+    value = self.keep(self.expression(x), "combined")
+    while size > 1:
+        size //= 2
+        other = self.keep(call("from_lane", value, size), "other")
+        given = [call("copied", one) for one in (value, other)]
+        value = self.keep(ast.Call(name(self.function_name(function)), given, []), "combined")
+    return value
 
 
 def _copy_bytes(self: Translation, node: Node, arguments: list[Node]) -> ast.expr:
