@@ -20,7 +20,7 @@ from iris.errors import ArgumentError, FileError, LanguageError, ProgramError, R
 from iris.frontend.cuda import words
 from iris.frontend.cuda.clang import CLANG
 from on_metal import SHARING
-from support import ROOT
+from support import ROOT, counts
 
 pytestmark = pytest.mark.skipif(shutil.which(CLANG) is None, reason=f"{CLANG} is not installed")
 
@@ -386,7 +386,9 @@ def test_kernels_are_right(case: Case) -> None:
 
 
 @pytest.mark.metal
-@pytest.mark.parametrize("case", [case for case in CASES if case.runs_on_metal], ids=_name)
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if case.runs_on_metal or counts(0, 1)], ids=_name
+)
 def test_kernels_are_right_on_metal(case: Case) -> None:
     _check(case, SHARING)
 
@@ -540,7 +542,7 @@ def test_a_tile_reduces_by_a_function(device: str) -> None:
     x, pairs = ints(64).astype(np.float32), floats(64, 2)
     nearest, made = np.zeros(64, np.int32), np.zeros_like(pairs)
     loaded("pointers").by_functions[1, 64](x, nearest, pairs, made, device=device)
-    first = x.reshape(2, 32).argmin(1) + [0, 32]
+    first = x.reshape(2, 32).argmin(1) + np.array([0, 32])
     np.testing.assert_array_equal(nearest, first.repeat(32) + 1000 * np.arange(64))
     tiles = pairs.astype(float).reshape(8, 8, 2)
     expected = np.stack([tiles[..., 0].sum(1), tiles[..., 1].prod(1)], 1)
