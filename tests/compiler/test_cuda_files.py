@@ -550,6 +550,19 @@ def test_a_tile_reduces_by_a_function(device: str) -> None:
 
 
 @EVERYWHERE
+def test_a_tile_reduces_by_an_operator_of_the_file(device: str) -> None:
+    """Whatever its name: `plus` may be the file's own."""
+    x = ints(64, low=-50, high=50)
+    found = np.zeros((3, 64), np.int32)
+    loaded("pointers").by_structs[1, 64](x, *found, 7, device=device)
+    tiles = x.reshape(4, 16)
+    ranked = np.take_along_axis(tiles, np.lexsort((tiles, abs(tiles - 7))), 1)
+    expected = tiles.max(1), tiles.sum(1), ranked[:, 0]
+    for one, by_tile in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one, np.repeat(by_tile, 16))
+
+
+@EVERYWHERE
 def test_volatile_variables(device: str) -> None:
     x, out = floats(32, 4), np.zeros(32, np.float32)
     loaded("pointers").own_volatile[1, 32](x, out, device=device)

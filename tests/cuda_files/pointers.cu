@@ -118,3 +118,27 @@ __global__ void returned(const float3 *x, float3 *out, float3 *wholes) {
     out[threadIdx.x] = part;
     wholes[threadIdx.x] = whole;
 }
+
+namespace ours {
+// Of the name of one of cooperative groups' own.
+template <typename T>
+struct plus {
+    __device__ T operator()(T a, T b) const { return a > b ? a : b; }
+};
+
+struct Closer {
+    int to;
+    __device__ int operator()(int a, int b) const {
+        return abs(a - to) < abs(b - to) || (abs(a - to) == abs(b - to) && a < b) ? a : b;
+    }
+};
+}  // namespace ours
+
+__global__ void by_structs(const int *x, int *most, int *sum, int *close, int to) {
+    auto tile = cg::tiled_partition<16>(cg::this_thread_block());
+    int i = threadIdx.x;
+    ours::Closer closer = {to};
+    most[i] = cg::reduce(tile, x[i], ours::plus<int>());
+    sum[i] = cg::reduce(tile, x[i], cg::plus<int>());
+    close[i] = cg::reduce(tile, x[i], closer);
+}

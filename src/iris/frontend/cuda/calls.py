@@ -75,10 +75,12 @@ def _sync(self: Translation, node: Node, arguments: list[Node]) -> ast.expr:
 
 def _reduce(self: Translation, node: Node, arguments: list[Node]) -> ast.expr:
     group, x, operation = arguments
-    how = re.search(r"(\w+)<", operation["type"]["qualType"])
-    size, function = _tile(group), self.globals.get(_named_by(operation), {})
-    if size is not None and has_body(function):
-        return _combined(self, size, function, x)
+    said = operation["type"]
+    how = _OF_GROUPS.fullmatch(said.get("desugaredQualType", said["qualType"]))
+    size, function = _tile(group), _operation(self, operation)
+    if size is not None and function is not None:
+        this = self.object(operation) if records.is_method(function) else None
+        return _combined(self, size, function, this, x)
     if size is None or how is None or how[1] not in REDUCTIONS:
         known = ", ".join(REDUCTIONS)
         raise unknown(
@@ -87,24 +89,34 @@ def _reduce(self: Translation, node: Node, arguments: list[Node]) -> ast.expr:
     return self.hold(call("reduced", size, how[1], self.expression(x)))
 
 
-def _named_by(node: Node) -> str:
-    """The declaration that an expression names, by its id."""
+_OF_GROUPS = re.compile(r"(?:const )?cooperative_groups::(\w+)<[^<>]*>")
+
+
+def _operation(self: Translation, node: Node) -> Node | None:
+    """The function of the file that an argument is, or the operator of its struct."""
     while node["kind"] in _SAME_FUNCTION or node.get("opcode") == "&":
         node = inner(node)[-1]
-    id_: str = node.get("referencedDecl", {}).get("id", "")
-    return id_
+    record = self.record(type_of(node))
+    named = self.globals.get(node.get("referencedDecl", {}).get("id", ""))
+    found = [named] if named is not None else []
+    if record is not None:
+        found = [one for one in inner(record) if one.get("name") == "operator()"]
+    return found[0] if len(found) == 1 and has_body(found[0]) else None
 
 
-def _combined(self: Translation, size: int, function: Node, x: Node) -> ast.expr:
+def _combined(
+    self: Translation, size: int, function: Node, this: ast.expr | None, x: Node
+) -> ast.expr:
     """What a function of the file makes of the values of a tile's threads, two by two."""
     for parameter in [one for one in inner(function) if one["kind"] == "ParmVarDecl"]:
         if type_of(parameter).is_reference and not type_of(parameter).is_const:
             raise unknown(parameter, "reduce takes a function that changes no argument")
     value = self.keep(self.expression(x), "combined")
+    before = [] if this is None else [this]
     while size > 1:
         size //= 2
         other = self.keep(call("from_lane", value, size), "other")
-        given = [call("copied", one) for one in (value, other)]
+        given = [*before, *[call("copied", one) for one in (value, other)]]
         value = self.keep(ast.Call(name(self.function_name(function)), given, []), "combined")
     return value
 
