@@ -617,6 +617,14 @@ def test_types_of_a_function_are_its_own() -> None:
     np.testing.assert_array_equal(out, x * np.tile([1, 5], 4).astype(np.int32) + 3)
 
 
+def test_variables_may_be_called_as_positions_are() -> None:
+    out = np.zeros(32, np.int32)
+    file = loaded("scopes")
+    file.symbols["blockDim"] = np.array([5, 6], np.int32)
+    file.positions[1, 32](out, device="interp:metal")
+    np.testing.assert_array_equal(out, 10 * np.arange(32) + 2 + 6000 + 32 + 540)
+
+
 def test_a_width_of_segments_is_a_power_of_two() -> None:
     given = ints(64), np.zeros(128, np.int32), 6
     with pytest.raises(ProgramError, match="the width is a power of two, up to 32"):

@@ -10,7 +10,7 @@ import numpy as np
 
 from iris.frontend.cuda import records
 from iris.frontend.cuda.calls import called, has_body, member_called, of_file
-from iris.frontend.cuda.clang import Node, inner
+from iris.frontend.cuda.clang import PRELUDE, Node, inner, place_of
 from iris.frontend.cuda.prelude import POSITIONS
 from iris.frontend.cuda.translation import (
     PLACES,
@@ -179,10 +179,18 @@ def _(self: Translation, node: Node) -> ast.expr:
     return self.object(node)
 
 
+def _position(self: Translation, node: Node) -> str | None:
+    """Which position of the thread an expression names; the file may have variables so called."""
+    said = node.get("referencedDecl", {})
+    place = place_of(self.globals.get(said.get("id", ""), {}))
+    is_ours = place is not None and place.file.endswith(PRELUDE)
+    return said["name"] if is_ours and said["name"] in POSITIONS else None
+
+
 @expression("DeclRefExpr")
 def _(self: Translation, node: Node) -> ast.expr:
-    said = node["referencedDecl"].get("name")
-    if said in POSITIONS:
+    said = _position(self, node)
+    if said is not None:
         return call("vector", "packed_uint3", *[call("position", said, axis) for axis in range(3)])
     variable = self.variable(node)
     if variable.value is not None:
@@ -199,8 +207,8 @@ def _(self: Translation, node: Node) -> ast.expr:
 def _(self: Translation, node: Node) -> ast.expr:
     (whole,) = inner(node)
     axis = "xyzw".find(node["name"])
-    named = whole.get("referencedDecl", {}).get("name")
-    if named in POSITIONS:
+    named = _position(self, whole)
+    if named is not None:
         return call("position", named, axis)
     if whole["kind"] == "CXXMemberCallExpr" or _is_call_of_member(whole):
         return member_called(self, _bare(whole), axis)
