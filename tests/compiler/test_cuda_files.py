@@ -776,6 +776,16 @@ __global__ void k(float *x) {
         ^ this address of a thread's own variable is not translated
 }
 """,
+    "two references": """\
+__device__ void both(int &a, const int &b) { a += b; a += b; }
+__global__ void k(int *x) {
+    int2 two = make_int2(1, 2);
+    both(two.x, two.y);
+    both(two.x, two.x);
+         ^ two references of a call to one variable are not translated
+    x[0] = two.x;
+}
+""",
     "printf": """\
 extern "C" __device__ int printf(const char *, ...);
 __global__ void k(int *x) {

@@ -243,6 +243,7 @@ def of_file(
     parameters = [one for one in inner(function) if one["kind"] == "ParmVarDecl"]
     given: list[ast.expr] = [] if this is None else [this]
     changed: list[Node] = []
+    referred: list[tuple[str, ...]] = []  # the variables that references are to
     for parameter, argument in zip(parameters, arguments, strict=True):
         type_ = type_of(parameter)
         if is_group(parameter):
@@ -261,8 +262,14 @@ def of_file(
             given.append(self.pointer(argument).whole)
             continue
         given.append(self.expression(argument))
+        if type_.is_reference:
+            referred.append(_path(argument))
         if type_.is_reference and not type_.is_const:
             changed.append(argument)
+    for argument in changed:  # each has a copy within the function, and would not see the others
+        path = _path(argument)
+        if path and sum([_overlap(path, other) for other in referred]) > 1:
+            raise unknown(argument, "two references of a call to one variable are not translated")
     made = ast.Call(name(self.function_name(function)), given, [])
     if not changed:
         is_void = function["kind"] == "CXXConstructorDecl" or type_of(node).word == "void"
@@ -274,6 +281,24 @@ def of_file(
     for argument, text in zip(changed, results[1:], strict=True):
         self.store(argument, name(text))
     return name(results[0])
+
+
+def _path(node: Node) -> tuple[str, ...]:
+    """A variable, and the fields that lead to a part of it; () for anything else."""
+    kind = node["kind"]
+    if kind == "DeclRefExpr":
+        return (node["referencedDecl"]["id"],)
+    if kind == "ParenExpr" or node.get("castKind") == "NoOp":
+        return _path(inner(node)[0])
+    if kind != "MemberExpr" or node["isArrow"]:
+        return ()
+    before = _path(inner(node)[0])
+    return (*before, node["name"]) if before else ()
+
+
+def _overlap(path: tuple[str, ...], other: tuple[str, ...]) -> bool:
+    shortest = min(len(path), len(other))
+    return shortest > 0 and path[:shortest] == other[:shortest]
 
 
 # Cooperative groups.
