@@ -20,7 +20,7 @@ from iris.errors import ArgumentError, FileError, LanguageError, ProgramError, R
 from iris.frontend.cuda import words
 from iris.frontend.cuda.clang import CLANG
 from on_metal import SHARING
-from support import ROOT
+from support import ROOT, counts
 
 pytestmark = pytest.mark.skipif(shutil.which(CLANG) is None, reason=f"{CLANG} is not installed")
 
@@ -386,7 +386,9 @@ def test_kernels_are_right(case: Case) -> None:
 
 
 @pytest.mark.metal
-@pytest.mark.parametrize("case", [case for case in CASES if case.runs_on_metal], ids=_name)
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if case.runs_on_metal or counts(0, 1)], ids=_name
+)
 def test_kernels_are_right_on_metal(case: Case) -> None:
     _check(case, SHARING)
 
@@ -473,6 +475,103 @@ def test_only_the_struct_that_is_chosen_is_read(device: str) -> None:
     np.testing.assert_array_equal(out, np.where(t < 4, 11 * t + 1, 200 - t))
 
 
+ENTRY = np.dtype(
+    {
+        "names": ["key", "count", "sum", "last"],
+        "formats": ["u4", "i4", "f4", ("f4", 2)],
+        "offsets": [0, 4, 8, 16],
+        "itemsize": 24,
+    }
+)
+EVERYWHERE = pytest.mark.parametrize(
+    "device", ["interp:metal", pytest.param(SHARING, marks=pytest.mark.metal)]
+)
+
+
+@EVERYWHERE
+def test_pointers_lead_to_fields(device: str) -> None:
+    keys = rng.integers(1, 20, 100).astype(np.uint32)
+    table = np.zeros(32, ENTRY)
+    loaded("pointers").count[2, 64](table, keys, 100, 32, device=device)
+    unique, counts = np.unique(keys, return_counts=True)
+    order = np.argsort(table["key"])[-len(unique) :]
+    np.testing.assert_array_equal(table["key"][order], unique)
+    np.testing.assert_array_equal(table["count"][order], counts)
+    np.testing.assert_array_equal(table["sum"][order], counts / 2)
+    assert table["count"].sum() == 100
+    before, after = table.copy(), table.copy()
+    loaded("pointers").one_field[1, 32](after, device=device)
+    before["sum"] = (before["sum"] + 1) * 2
+    before["last"][:, 1] = before["sum"]
+    for name in ENTRY.names or ():
+        np.testing.assert_array_equal(after[name], before[name])
+
+
+@EVERYWHERE
+def test_pointers_lead_to_parts_of_vectors(device: str) -> None:
+    p, q = floats(8, 4), floats(8, 3)
+    found_p, found_q = p.copy(), q.copy()
+    loaded("pointers").arrows[1, 8](found_p, found_q, device=device)
+    p[:, 0] = p[:, 1] + 1
+    p[:, 3] *= 2
+    q[:, 1:] = np.stack([3 + p[:, 3], p[:, 0]], 1)
+    np.testing.assert_array_equal(found_p, p)
+    np.testing.assert_array_equal(found_q, q)
+
+
+@EVERYWHERE
+def test_a_reference_to_a_parameter_is_its_value(device: str) -> None:
+    x, out = floats(32, 3), np.zeros((32, 3), np.float32)
+    wholes = np.zeros_like(out)
+    loaded("pointers").returned[1, 32](x, out, wholes, device=device)
+    np.testing.assert_array_equal(wholes, np.trunc(2 * x))
+    np.testing.assert_array_equal(out, 2 * x - np.trunc(2 * x))
+
+
+@EVERYWHERE
+def test_a_pointer_goes_on_in_another_array(device: str) -> None:
+    x = floats(3, 100)
+    out = np.zeros_like(x)
+    loaded("pointers").softmax_in_place[3, 32](x, out, 100, device=device)
+    e = np.exp(x.astype(float) - x.max(1, keepdims=True))
+    np.testing.assert_allclose(out, e / e.sum(1, keepdims=True), 1e-5)
+
+
+@EVERYWHERE
+def test_a_tile_reduces_by_a_function(device: str) -> None:
+    x, pairs = ints(64).astype(np.float32), floats(64, 2)
+    nearest, made = np.zeros(64, np.int32), np.zeros_like(pairs)
+    loaded("pointers").by_functions[1, 64](x, nearest, pairs, made, device=device)
+    first = x.reshape(2, 32).argmin(1) + np.array([0, 32])
+    np.testing.assert_array_equal(nearest, first.repeat(32) + 1000 * np.arange(64))
+    tiles = pairs.astype(float).reshape(8, 8, 2)
+    expected = np.stack([tiles[..., 0].sum(1), tiles[..., 1].prod(1)], 1)
+    np.testing.assert_allclose(made, expected.repeat(8, 0), 1e-4, 1e-6)
+
+
+@EVERYWHERE
+def test_a_tile_reduces_by_an_operator_of_the_file(device: str) -> None:
+    """Whatever its name: `plus` may be the file's own."""
+    x = ints(64, low=-50, high=50)
+    found = np.zeros((3, 64), np.int32)
+    loaded("pointers").by_structs[1, 64](x, *found, 7, device=device)
+    tiles = x.reshape(4, 16)
+    ranked = np.take_along_axis(tiles, np.lexsort((tiles, abs(tiles - 7))), 1)
+    expected = tiles.max(1), tiles.sum(1), ranked[:, 0]
+    for one, by_tile in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one, np.repeat(by_tile, 16))
+
+
+@EVERYWHERE
+def test_volatile_variables(device: str) -> None:
+    x, out = floats(32, 4), np.zeros(32, np.float32)
+    loaded("pointers").own_volatile[1, 32](x, out, device=device)
+    np.testing.assert_allclose(out, x[:, 0] + x[:, 3] + 5 * (1 + np.arange(32)), 1e-6)
+    (compiled,) = [loaded("pointers").own_volatile.lower(x, out, grid=1, block=32)]
+    volatile = [line for line in str(compiled.metal).splitlines() if "volatile=true" in line]
+    assert len(volatile) == 1  # of the memory that threads share, and not of a thread's own
+
+
 def test_enums_and_structs_have_the_names_that_typedefs_give() -> None:
     t, out = np.arange(8), np.zeros(8, np.int32)
     states = np.where(t % 3, 7, 0).astype(np.uint32)
@@ -516,6 +615,14 @@ def test_types_of_a_function_are_its_own() -> None:
     x, out = ints(8), np.zeros(8, np.int32)
     loaded("scopes").local[1, 8](x, out, device="interp:metal")
     np.testing.assert_array_equal(out, x * np.tile([1, 5], 4).astype(np.int32) + 3)
+
+
+def test_variables_may_be_called_as_positions_are() -> None:
+    out = np.zeros(32, np.int32)
+    file = loaded("scopes")
+    file.symbols["blockDim"] = np.array([5, 6], np.int32)
+    file.positions[1, 32](out, device="interp:metal")
+    np.testing.assert_array_equal(out, 10 * np.arange(32) + 2 + 6000 + 32 + 540)
 
 
 def test_a_width_of_segments_is_a_power_of_two() -> None:
@@ -669,6 +776,16 @@ __global__ void k(float *x) {
         ^ this address of a thread's own variable is not translated
 }
 """,
+    "two references": """\
+__device__ void both(int &a, const int &b) { a += b; a += b; }
+__global__ void k(int *x) {
+    int2 two = make_int2(1, 2);
+    both(two.x, two.y);
+    both(two.x, two.x);
+         ^ two references of a call to one variable are not translated
+    x[0] = two.x;
+}
+""",
     "printf": """\
 extern "C" __device__ int printf(const char *, ...);
 __global__ void k(int *x) {
@@ -682,11 +799,11 @@ __global__ void k(float *x) {
            ^ Apple's GPUs have no double
 }
 """,
-    "volatile": """\
-__global__ void k(int *x) {
-    volatile int last = 0;
-    ^ volatile int is not translated
-    x[0] = last;
+    "volatile field": """\
+struct Flag { volatile int set; };
+              ^ a field of type volatile int is not translated in memory
+__global__ void k(Flag *x) {
+    while (x[0].set == 0) { }
 }
 """,
     "static": """\
@@ -696,12 +813,6 @@ __device__ int next() {
     return last++;
 }
 __global__ void k(int *x) { x[0] = next(); }
-""",
-    "two arrays": """\
-__global__ void k(int *x, int *y) {
-    x = y;
-    ^ a pointer that changes stays in one array, and is a variable
-}
 """,
     "set twice": """\
 __global__ void k(int *x, int n) {
@@ -755,17 +866,20 @@ def test_what_is_not_translated_is_told_at_its_line(wrong: str, tmp_path: Path) 
         ("int *z = n > 0 ? x : y; *z = 1;", "a pointer leads into one array, whatever the"),
         ("atomicAdd((unsigned long long *)y, 1ull);", "an array of i32 has no atomics of ulong"),
         ("atomicAdd(w, 1ull);", "atomics are of 32 bits, not of u64"),
+        ("while (n--) { *x = n; x = y; }", "x starts as the pointer x, and must stay"),
+        ("if (n) x = y; *x = 1;", "x starts as the pointer y, and must stay"),
+        ("One s = {n}; atomicAdd(&s.a, 1);", "the address of a field of a thread's own"),
         ("x[0] = *(volatile float *)y;", "only scalars of the array's own type can be volatile"),
     ],
 )
 def test_what_a_trace_refuses_is_told_at_its_line(line: str, message: str, tmp_path: Path) -> None:
     file = tmp_path / "wrong.cu"
     head = "__global__ void k(int *x, int *y, unsigned long long *w, int n) {"
-    file.write_text(f"{head}\n    {line}\n}}\n")
+    file.write_text(f"struct One {{ int a; }};\n{head}\n    {line}\n}}\n")
     (told,) = iris.cuda.check(file)
     assert told.why is not None
     assert message in told.why
-    assert f"{file}:2" in told.why
+    assert f"{file}:3" in told.why
 
 
 def test_accesses_out_of_bounds_and_masks_of_some_lanes_are_told_at_their_lines(

@@ -34,6 +34,17 @@ def test_operands_broadcast_into_a_buffer(device: str) -> None:
     np.testing.assert_array_equal(out.numpy(), (a + b) * 2 - b)
 
 
+def test_a_million_sums_by_buffers_that_stay_on_the_device() -> None:
+    a, b = np.random.default_rng(0).standard_normal((2, 1_000_000)).astype(np.float32)
+    a_buf = api.asarray(a, persistent=True)
+    b_buf = api.asarray(b, persistent=True)
+    out_buf = api.empty_like(a_buf, persistent=True)
+
+    ops.add(a_buf, b_buf, out_buf)
+    result = api.to_numpy(out_buf)
+    np.testing.assert_array_equal(result, a + b)
+
+
 def test_a_result_that_does_not_fit_is_refused() -> None:
     x = api.asarray(floats(3, 70), device="interp")
     with pytest.raises(ArgumentError, match="does not go into Buffer"):

@@ -90,3 +90,18 @@ __global__ void local(const int *x, int *out) {
     Step steps[2] = {ONE, FIVE};
     out[threadIdx.x] = from[threadIdx.x] * steps[threadIdx.x & 1] + when;
 }
+
+// Variables that are called as positions of threads are.
+namespace small {
+__constant__ int blockDim[2];
+}
+
+__device__ int along(uint3 threadIdx, dim3 gridDim) { return 10 * threadIdx.x + gridDim.y; }
+
+__global__ void positions(int *out) {
+    int t = threadIdx.x;
+    out[t] = along(make_uint3(t, 0, 0), dim3(1, 2)) + 1000 * small::blockDim[1] + blockDim.x;
+    dim3 blockDim(3, 40, 5);
+    uint3 blockIdx = make_uint3(7, 8, 500);
+    out[t] += blockDim.y + blockIdx.z;
+}

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import functools
+import inspect
+import linecache
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +15,7 @@ import pytest
 
 import iris
 from iris.errors import ControlFlowError, LanguageError, ShapeError, SourceError
+from iris.frontend.rewriting import _first_definition
 from iris.testing.sources import defined
 
 N = 4  # of eight lanes those that count in `y`
@@ -237,3 +242,43 @@ def test_the_line_of_an_error_is_that_of_the_helper() -> None:
         defined(text)[1](np.zeros(4, np.float32))
     assert caught.value.spot is not None
     assert (caught.value.spot.line, caught.value.spot.column) == (3, 12)
+
+
+def _functions_of(file: Path) -> Iterator[tuple[list[str], ast.FunctionDef]]:
+    lines = linecache.getlines(str(file))
+    for node in ast.walk(ast.parse("".join(lines))):
+        if isinstance(node, ast.FunctionDef):
+            yield lines, node
+
+
+def test_a_definition_is_found_as_in_its_file() -> None:
+    files = [*Path(__file__).parent.glob("*.py"), Path(inspect.__file__), Path(ast.__file__)]
+    count = 0
+    for lines, node in (found for file in files for found in _functions_of(file)):
+        first = min([node.lineno, *[d.lineno for d in node.decorator_list]])
+        found = _first_definition(lines, first - 1).body[0]
+        if isinstance(found, ast.If):
+            found = found.body[0]
+        assert ast.dump(found, include_attributes=True) == ast.dump(node, include_attributes=True)
+        count += 1
+    assert count > 500
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def f(x):\n    y = '''\nx\n'''\n# below\n    return y\n\nx = 1\n",
+        "def f(\n    x,\n):\n    y = (x,\n1)\n    return \\\ny\nx = 1\n",
+        "@g\n@g(\n1\n)\ndef f(x): return x\nx = 1\n",
+        "if x:\n\tdef f(x):\n\t  y = x\n\t  return y\n\tx = 1\n",
+        "def f():\n    x = '''\n" + "a\n" * 20 + "'''\n    return x\nx = 1\n",
+        "def f(x):\n    return x",
+    ],
+)
+def test_a_definition_ends_where_python_says(text: str) -> None:
+    nodes = [n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.FunctionDef)]
+    first = min([n.lineno for node in nodes for n in (node, *node.decorator_list)])
+    found = _first_definition(text.splitlines(keepends=True), first - 1).body[0]
+    if isinstance(found, ast.If):
+        found = found.body[0]
+    assert ast.dump(found, include_attributes=True) == ast.dump(nodes[0], include_attributes=True)

@@ -10,22 +10,36 @@ from iris.ir.control import Func
 from iris.ir.core import Op, Region, Value
 from iris.ir.in_place import slices_in_step
 from iris.ir.math import Add, Constant, element_type
-from iris.ir.types import ElementType
+from iris.ir.types import ElementType, Type
 
 
 def half_registers(value: Value) -> int:
     """How many registers of 16 bits a value takes.  What is the same for all threads from the
     start, and constants, are kept elsewhere.  The elements of a splat share one register, and so do
     offsets, which are one number plus numbers that the compiler knows."""
-    type_, region = value.type, value.region
-    if not isinstance(type_, ElementType) or type(value.op) is Constant:
+    region = value.region
+    if type(value.op) is Constant:
         return 0
     if region is not None and region.owner is not None and region.owner.isolated:
         return 0
-    count = metal.count_of(type_)
+    count, of_each = _of_type[value.type]
     if count > 1:
         count = 1 if _is_offsets(value) or isinstance(value.op, _KNOWN) else _at_once(value)
-    return count * max(1, type_.element.bits // 16)
+    return count * of_each
+
+
+class _OfType(dict[Type, tuple[int, int]]):
+    """How many elements a value of a type has, and how many registers of 16 bits each takes."""
+
+    def __missing__(self, type_: Type) -> tuple[int, int]:
+        sizes = 0, 0
+        if isinstance(type_, ElementType):
+            sizes = metal.count_of(type_), max(1, type_.element.bits // 16)
+        self[type_] = sizes
+        return sizes
+
+
+_of_type = _OfType()
 
 
 _KNOWN = (metal.Splat, metal.Pattern)
@@ -74,7 +88,7 @@ def most_half_registers(region: Region) -> int:
         values += op.results
         if op.regions:
             within = max(within, sum(map(most_half_registers, op.regions)))
-    return sum(map(half_registers, values)) + within
+    return sum([half_registers(value) for value in values]) + within
 
 
 class Pressure:

@@ -20,7 +20,7 @@ import ast
 import copy
 import operator
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from iris.frontend.returns import RESULT, RETURNED, LastIf, ReturningIf, join_returns
 
@@ -77,19 +77,57 @@ def _walk_scope(node: ast.AST) -> Iterator[ast.AST]:
             left += reversed(_parts_of(node))
 
 
+class _Fields(dict[type[ast.AST], tuple[str, ...]]):
+    """The fields of a kind of syntax that may have syntax in them, but for what has no parts."""
+
+    def __missing__(self, kind: type[ast.AST]) -> tuple[str, ...]:
+        named = () if kind is ast.Constant else kind._fields
+        fields = self[kind] = tuple([name for name in named if name not in _WITHOUT_PARTS])
+        return fields
+
+
+_WITHOUT_PARTS = {"ctx", "op", "id", "attr", "type_comment"}
+_fields = _Fields()
+
+
 def _parts_of(node: ast.AST) -> list[Any]:
-    """The syntax right within a piece, as of `ast.iter_child_nodes`, in a third of the time."""
+    """The syntax right within a piece, as of `ast.iter_child_nodes`, in a fifth of the time."""
     parts: list[Any] = []
-    for name in node._fields:
+    for name in _fields[type(node)]:
         value = getattr(node, name, None)
         if type(value) is list:
             parts += [part for part in value if isinstance(part, ast.AST)]
-        elif isinstance(value, ast.AST) and value._fields:
+        elif isinstance(value, ast.AST):
             parts.append(value)
     return parts
 
 
-class _Rewriter(ast.NodeTransformer):
+class _Transformer:
+    """An `ast.NodeTransformer` that removes nothing, in half of the time."""
+
+    def generic_visit(self, node: Any) -> Any:
+        for name in _fields[type(node)]:
+            value = getattr(node, name, None)
+            if type(value) is list:
+                changed: list[Any] = []
+                for part in value:
+                    new = self.visit(part) if isinstance(part, ast.AST) else part
+                    if type(new) is list:
+                        changed += new
+                    else:
+                        changed.append(new)
+                value[:] = changed
+            elif isinstance(value, ast.AST):
+                setattr(node, name, self.visit(value))
+        return node
+
+    def visit(self, node: Any) -> Any:
+        raise NotImplementedError
+
+
+class _Rewriter(_Transformer):
+    _methods: ClassVar[dict[type[ast.AST], str]] = {}  # by kind of syntax, as they are asked for
+
     def __init__(self) -> None:
         self.count = 0
         self.regions: list[str] = []  # the objects of the statements we are in, outermost first
@@ -97,6 +135,14 @@ class _Rewriter(ast.NodeTransformer):
         self.globals: set[str] = set()  # what the function declares to be of the module
         self.bound: dict[str, None] = {}  # by `:=` in parts of expressions, which become functions
         self.in_part = False
+
+    def visit(self, node: Any) -> Any:
+        kind = type(node)
+        name = self._methods.get(kind)
+        if name is None:
+            own = f"visit_{kind.__name__}"
+            name = self._methods[kind] = own if hasattr(self, own) else "generic_visit"
+        return getattr(self, name)(node)
 
     def visit_body(self, function: ast.FunctionDef) -> None:
         inside = [node for statement in function.body for node in _walk_scope(statement)]
@@ -438,11 +484,11 @@ def _places(targets: Sequence[ast.expr]) -> list[ast.Attribute | ast.Subscript]:
     return [n for n in inside if isinstance(n, (ast.Attribute, ast.Subscript)) and not _loads(n)]
 
 
-class _Replacing(ast.NodeTransformer):
+class _Replacing(_Transformer):
     def __init__(self, old: ast.expr, new: ast.expr):
         self.old, self.new = old, new
 
-    def visit(self, node: ast.AST) -> ast.AST:
+    def visit(self, node: ast.AST) -> Any:
         return self.new if node is self.old else self.generic_visit(node)
 
 

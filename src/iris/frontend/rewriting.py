@@ -11,6 +11,7 @@ import copy
 import dis
 import functools
 import inspect
+import itertools
 import re
 import sys
 import threading
@@ -28,6 +29,9 @@ _Function = ast.FunctionDef | ast.Lambda
 #: Of functions that are translated from another language: their syntax, at the lines of that text.
 TRANSLATED: dict[CodeType, ast.FunctionDef] = {}
 _DEEPEST = 20_000  # calls within calls: several for each level of syntax
+_TRIED = (
+    8  # ends of a definition: decorators and what is between brackets may have lines of their own
+)
 _recurring = threading.Lock()  # the limit is that of all threads
 
 
@@ -123,12 +127,10 @@ def _syntax(code: CodeType, class_around: str | None) -> _Function | None:
     try:
         if code.co_name == "<lambda>":
             return _lambda_of(code, class_around)
-        lines, first = inspect.getsourcelines(code)
+        lines, above = inspect.findsource(code)
     except (OSError, TypeError):
         return None
-    # Under an `if` the text keeps its indentation, and so its columns.
-    above = ["if True:\n"] if lines[0][0].isspace() else []
-    tree = ast.parse("\n" * (first - 1 - len(above)) + "".join(above + lines))
+    tree = _first_definition(lines, above)
     head = tree.body[0]
     if isinstance(head, ast.If):
         head = head.body[0]
@@ -136,6 +138,35 @@ def _syntax(code: CodeType, class_around: str | None) -> _Function | None:
         return None
     head.decorator_list = []
     return head
+
+
+def _first_definition(lines: Sequence[str], above: int) -> ast.Module:
+    """The syntax of the definition that starts below so many lines, at its lines and columns.
+
+    It ends before the first line that is indented no deeper and that ends no syntax begun before.
+    `inspect` finds that by the tokens of the text, which takes three times as long.
+    """
+    margin = _margin(lines[above])
+    # Under an `if` the text keeps its indentation, and so its columns.
+    head = "\n" * (above - 1) + "if True:\n" if margin else "\n" * above
+    ends = (n for n in range(above + 1, len(lines)) if _may_follow(lines[n], margin))
+    for end in itertools.islice(itertools.chain(ends, [len(lines)]), _TRIED):
+        try:
+            return ast.parse(head + "".join(lines[above:end]))
+        except SyntaxError:
+            pass
+    return ast.parse(head + "".join(inspect.getblock(lines[above:])))
+
+
+def _margin(line: str) -> int:
+    line = line.expandtabs()
+    return len(line) - len(line.lstrip())
+
+
+def _may_follow(line: str, margin: int) -> bool:
+    """Whether a line may be the first after a definition of this margin."""
+    text = line.lstrip()
+    return bool(text) and text[0] != "#" and _margin(line) <= margin
 
 
 def _lambda_of(code: CodeType, class_around: str | None) -> ast.Lambda | None:

@@ -434,7 +434,8 @@ class Load(MetalOp):
             raise self.invalid(message, at="other")
 
     def effects(self) -> Sequence[Effect]:
-        return [*super().effects(), *((VOLATILE,) if self.volatile else ())]
+        touched = super().effects()
+        return [*touched, VOLATILE] if self.volatile else touched
 
 
 class Copy(MetalOp):

@@ -75,12 +75,50 @@ def _sync(self: Translation, node: Node, arguments: list[Node]) -> ast.expr:
 
 def _reduce(self: Translation, node: Node, arguments: list[Node]) -> ast.expr:
     group, x, operation = arguments
-    how = re.search(r"(\w+)<", operation["type"]["qualType"])
-    size = _tile(group)
+    said = operation["type"]
+    how = _OF_GROUPS.fullmatch(said.get("desugaredQualType", said["qualType"]))
+    size, function = _tile(group), _operation(self, operation)
+    if size is not None and function is not None:
+        this = self.object(operation) if records.is_method(function) else None
+        return _combined(self, size, function, this, x)
     if size is None or how is None or how[1] not in REDUCTIONS:
         known = ", ".join(REDUCTIONS)
-        raise unknown(node, f"reduce is of a tile of up to 32 threads, by one of {known}")
+        raise unknown(
+            node, f"reduce is of a tile of up to 32 threads, by one of {known} or a function"
+        )
     return self.hold(call("reduced", size, how[1], self.expression(x)))
+
+
+_OF_GROUPS = re.compile(r"(?:const )?cooperative_groups::(\w+)<[^<>]*>")
+
+
+def _operation(self: Translation, node: Node) -> Node | None:
+    """The function of the file that an argument is, or the operator of its struct."""
+    while node["kind"] in _SAME_FUNCTION or node.get("opcode") == "&":
+        node = inner(node)[-1]
+    record = self.record(type_of(node))
+    named = self.globals.get(node.get("referencedDecl", {}).get("id", ""))
+    found = [named] if named is not None else []
+    if record is not None:
+        found = [one for one in inner(record) if one.get("name") == "operator()"]
+    return found[0] if len(found) == 1 and has_body(found[0]) else None
+
+
+def _combined(
+    self: Translation, size: int, function: Node, this: ast.expr | None, x: Node
+) -> ast.expr:
+    """What a function of the file makes of the values of a tile's threads, two by two."""
+    for parameter in [one for one in inner(function) if one["kind"] == "ParmVarDecl"]:
+        if type_of(parameter).is_reference and not type_of(parameter).is_const:
+            raise unknown(parameter, "reduce takes a function that changes no argument")
+    value = self.keep(self.expression(x), "combined")
+    before = [] if this is None else [this]
+    while size > 1:
+        size //= 2
+        other = self.keep(call("from_lane", value, size), "other")
+        given = [*before, *[call("copied", one) for one in (value, other)]]
+        value = self.keep(ast.Call(name(self.function_name(function)), given, []), "combined")
+    return value
 
 
 def _copy_bytes(self: Translation, node: Node, arguments: list[Node]) -> ast.expr:
@@ -205,6 +243,7 @@ def of_file(
     parameters = [one for one in inner(function) if one["kind"] == "ParmVarDecl"]
     given: list[ast.expr] = [] if this is None else [this]
     changed: list[Node] = []
+    referred: list[tuple[str, ...]] = []  # the variables that references are to
     for parameter, argument in zip(parameters, arguments, strict=True):
         type_ = type_of(parameter)
         if is_group(parameter):
@@ -223,8 +262,14 @@ def of_file(
             given.append(self.pointer(argument).whole)
             continue
         given.append(self.expression(argument))
+        if type_.is_reference:
+            referred.append(_path(argument))
         if type_.is_reference and not type_.is_const:
             changed.append(argument)
+    for argument in changed:  # each has a copy within the function, and would not see the others
+        path = _path(argument)
+        if path and sum([_overlap(path, other) for other in referred]) > 1:
+            raise unknown(argument, "two references of a call to one variable are not translated")
     made = ast.Call(name(self.function_name(function)), given, [])
     if not changed:
         is_void = function["kind"] == "CXXConstructorDecl" or type_of(node).word == "void"
@@ -236,6 +281,24 @@ def of_file(
     for argument, text in zip(changed, results[1:], strict=True):
         self.store(argument, name(text))
     return name(results[0])
+
+
+def _path(node: Node) -> tuple[str, ...]:
+    """A variable, and the fields that lead to a part of it; () for anything else."""
+    kind = node["kind"]
+    if kind == "DeclRefExpr":
+        return (node["referencedDecl"]["id"],)
+    if kind == "ParenExpr" or node.get("castKind") == "NoOp":
+        return _path(inner(node)[0])
+    if kind != "MemberExpr" or node["isArrow"]:
+        return ()
+    before = _path(inner(node)[0])
+    return (*before, node["name"]) if before else ()
+
+
+def _overlap(path: tuple[str, ...], other: tuple[str, ...]) -> bool:
+    shortest = min(len(path), len(other))
+    return shortest > 0 and path[:shortest] == other[:shortest]
 
 
 # Cooperative groups.

@@ -10,7 +10,7 @@ import numpy as np
 
 from iris.frontend.cuda import records
 from iris.frontend.cuda.calls import called, has_body, member_called, of_file
-from iris.frontend.cuda.clang import Node, inner
+from iris.frontend.cuda.clang import PRELUDE, Node, inner, place_of
 from iris.frontend.cuda.prelude import POSITIONS
 from iris.frontend.cuda.translation import (
     PLACES,
@@ -179,10 +179,18 @@ def _(self: Translation, node: Node) -> ast.expr:
     return self.object(node)
 
 
+def _position(self: Translation, node: Node) -> str | None:
+    """Which position of the thread an expression names; the file may have variables so called."""
+    said = node.get("referencedDecl", {})
+    place = place_of(self.globals.get(said.get("id", ""), {}))
+    is_ours = place is not None and place.file.endswith(PRELUDE)
+    return said["name"] if is_ours and said["name"] in POSITIONS else None
+
+
 @expression("DeclRefExpr")
 def _(self: Translation, node: Node) -> ast.expr:
-    said = node["referencedDecl"].get("name")
-    if said in POSITIONS:
+    said = _position(self, node)
+    if said is not None:
         return call("vector", "packed_uint3", *[call("position", said, axis) for axis in range(3)])
     variable = self.variable(node)
     if variable.value is not None:
@@ -199,8 +207,8 @@ def _(self: Translation, node: Node) -> ast.expr:
 def _(self: Translation, node: Node) -> ast.expr:
     (whole,) = inner(node)
     axis = "xyzw".find(node["name"])
-    named = whole.get("referencedDecl", {}).get("name")
-    if named in POSITIONS:
+    named = _position(self, whole)
+    if named is not None:
         return call("position", named, axis)
     if whole["kind"] == "CXXMemberCallExpr" or _is_call_of_member(whole):
         return member_called(self, _bare(whole), axis)
@@ -211,7 +219,8 @@ def _(self: Translation, node: Node) -> ast.expr:
         return self.target(node).load()
     if type_of(whole).word not in PARTS:
         raise unknown(node, f"{whole['type']['qualType']} is not translated")
-    return call("part", self.expression(whole), axis)
+    vector = self.element(self.pointer(whole)).load() if node["isArrow"] else self.expression(whole)
+    return call("part", vector, axis)
 
 
 def _bare(node: Node) -> Node:
@@ -394,16 +403,20 @@ def _stepped(self: Translation, node: Node) -> ast.expr:
 
 
 def _point(self: Translation, node: Node, to: Pointer) -> ast.expr:
-    """Let a variable point elsewhere in the same memory."""
+    """Let a variable point elsewhere."""
     while node["kind"] in ("ParenExpr", "ImplicitCastExpr"):
         node = inner(node)[0]
     variable = self.variable(node) if node["kind"] == "DeclRefExpr" else None
     if variable is not None and variable.is_late:
         self.emit(assign(variable.name, to.whole))
         return name(variable.name)
-    if variable is None or variable.offset is None or not _is_name(to.base, variable.name):
-        raise unknown(node, "a pointer that changes stays in one array, and is a variable")
-    offset = to.offset or call("number", "int", 0)
+    if variable is None or variable.offset is None:
+        raise unknown(node, "a pointer that changes is a variable")
+    offset = to.offset
+    if not _is_name(to.base, variable.name):
+        self.emit(assign(variable.name, to.whole))
+        offset = None
+    offset = offset or call("number", "int", 0)
     self.emit(assign(variable.offset, call("convert", "long", offset)))
     return name(variable.name)
 
@@ -553,6 +566,9 @@ def _(self: Translation, node: Node) -> Pointer:
                 return self.pointer(operand)
         if operand["kind"] == "MemberExpr" and type_of(operand).shape is not None:
             return self.pointer(operand)
+        if operand["kind"] == "MemberExpr" and self.is_object(inner(operand)[0]):
+            struct = self.object(inner(operand)[0])
+            return Pointer(call("field_place", struct, operand["name"]), None, type_of(operand))
         if operand["kind"] == "UnaryOperator" and operand["opcode"] == "*":
             return self.pointer(inner(operand)[0])
     raise unknown(node, "this address of a thread's own variable is not translated")

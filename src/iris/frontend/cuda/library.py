@@ -46,6 +46,10 @@ D float roundf(float x) {
     float whole = truncf(x);
     return fabsf(x - whole) >= 0.5f ? whole + copysignf(1.0f, x) : whole;
 }
+D float modff(float x, float *whole) {
+    *whole = truncf(x);
+    return copysignf(fabsf(x) == INFINITY ? 0.0f : x - *whole, x);
+}
 D unsigned umin(unsigned a, unsigned b) { return min(a, b); }
 D unsigned umax(unsigned a, unsigned b) { return max(a, b); }
 D int __rhadd(int a, int b) { return (int)(((long)a + b + 1) >> 1); }

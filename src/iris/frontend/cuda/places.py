@@ -89,6 +89,14 @@ def set_field(struct: Struct | InMemory, name: str, value: Any) -> None:
         struct.fields[name] = value
 
 
+def field_place(struct: Struct | InMemory, name: str) -> Any:
+    """A pointer to a field."""
+    if isinstance(struct, Struct):
+        message = "the address of a field of a thread's own struct is not translated"
+        raise error_here(PointerError, message)
+    return struct.place(name)
+
+
 def copied(x: Any) -> Any:
     """A struct of its own, with what another holds."""
     if isinstance(x, Struct):
@@ -355,6 +363,14 @@ class InMemory:
         if count:
             return pointer
         return joined([pointer[constant(i, i32)] for i in range(type_.width)])
+
+    def place(self, name: str) -> Elements:
+        _, start, word, _ = self._field(name)
+        type_ = as_type(word)
+        if type_.width > 1:
+            message = "the address of a vector within a struct is not translated"
+            raise error_here(PointerError, message)
+        return self._pointer(start, type_)
 
     def set(self, name: str, value: Any) -> None:
         _, start, word, count = self._field(name)

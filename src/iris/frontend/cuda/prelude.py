@@ -215,15 +215,17 @@ struct coalesced_group {{
     template <typename T> __device__ T shfl(T x, int lane) const;
 }};
 __device__ grid_group this_grid(); __device__ coalesced_group coalesced_threads();
-template <typename T> struct plus {{}};
-template <typename T> struct less {{}};
-template <typename T> struct greater {{}};
-template <typename T> struct bit_and {{}};
-template <typename T> struct bit_or {{}};
-template <typename T> struct bit_xor {{}};
+template <typename T> struct plus {{ __device__ T operator()(T, T) const; }};
+template <typename T> struct less {{ __device__ T operator()(T, T) const; }};
+template <typename T> struct greater {{ __device__ T operator()(T, T) const; }};
+template <typename T> struct bit_and {{ __device__ T operator()(T, T) const; }};
+template <typename T> struct bit_or {{ __device__ T operator()(T, T) const; }};
+template <typename T> struct bit_xor {{ __device__ T operator()(T, T) const; }};
 __device__ thread_block this_thread_block();
 template <unsigned N, typename G> __device__ thread_block_tile<N> tiled_partition(const G&);
 template <typename G> __device__ void sync(const G&);
-template <typename G, typename T, typename O> __device__ T reduce(const G&, T x, O);
+template <typename G, typename T, typename O> __device__ T reduce(const G&, T x, O by) {{
+    return by(x, x);  // so that the operator of a template has a body
+}}
 }}
 """

@@ -92,6 +92,7 @@ def _declare(self: Translation, node: Node) -> None:
     else:
         # What is not set is zero, for the branches that may set it.
         value = self.expression(values[0]) if values else zero(type_)
+        type_ = type_._replace(is_volatile=False)  # it changes as the thread says
         variable = self.declare(node, type_)
         self.emit(assign(variable.name, call("cell", value) if variable.is_cell else value))
 
@@ -313,8 +314,11 @@ def _result(self: Translation, node: Node) -> ast.expr:
         return self.expression(node)
     while node["kind"] == "ParenExpr" or node.get("castKind") == "NoOp":
         node = inner(node)[0]
+    if node["kind"] == "DeclRefExpr" and self.variable(node).type.is_reference:
+        # Nobody assigns it: the caller's variable has its value already, and no other place.
+        return call("place", call("cell", self.expression(node)), call("number", "int", 0))
     if node["kind"] != "ArraySubscriptExpr" and node.get("opcode") != "*":
-        raise unknown(node, "only references to elements are returned")
+        raise unknown(node, "only references to elements and parameters are returned")
     place = self.place(node)
     at = call("number", "int", 0) if place.offset is None else call("index", place.offset)
     return call("place", place.base, at)

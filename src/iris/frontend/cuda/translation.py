@@ -448,7 +448,8 @@ class Translation:
                 lambda: call("field", struct, field),
                 lambda value: [ast.Expr(call("set_field", struct, field, value))],
             )
-        whole = self.target(inner(node)[0])
+        (of,) = inner(node)
+        whole = self.element(self.pointer(of)) if node["isArrow"] else self.target(of)
         number = "xyzw".find(node["name"])
         return Target(
             lambda: call("part", whole.load(), number),
@@ -484,7 +485,7 @@ def layout_of(self: Translation, record: Node) -> tuple[Any, int, int]:
         within = self.record(type_)
         if within is not None and not type_.is_pointer and type_.shape is None:
             word, bytes_, aligned = layout_of(self, within)
-        elif type_.is_pointer or not type_.is_known or type_.is_reference:
+        elif type_.is_pointer or not type_.is_known or type_.is_reference or type_.is_volatile:
             said = one["type"]["qualType"]
             raise unknown(one, f"a field of type {said} is not translated in memory")
         else:

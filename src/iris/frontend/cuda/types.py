@@ -130,7 +130,7 @@ def parsed(text: str) -> CType:
     if sizes:
         shape = tuple([int(n) for n in sizes]) if all(sizes) else ()
     is_volatile = "volatile" in words
-    # A variable of a thread's own changes as the thread says.
-    is_known = name in _WORDS and (not is_volatile or is_pointer or shape is not None)
+    # A reference may stand for a copy, which nobody else changes.
+    is_known = name in _WORDS and not (is_volatile and is_reference and not is_pointer)
     word = _WORDS.get(name, name)
     return CType(word, is_pointer, is_reference, shape, "const" in words, is_volatile, is_known)

@@ -14,11 +14,13 @@ from iris.frontend import elementary, formulas, language
 from iris.frontend.cuda.places import (
     Records,
     SeenElements,
+    Struct,
     as_records,
     cell,
     copied,
     copy_bytes,
     field,
+    field_place,
     fill,
     loaded,
     place,
@@ -30,7 +32,7 @@ from iris.frontend.cuda.places import (
 )
 from iris.frontend.language import bitcast, fma, tile_range, where
 from iris.frontend.threads import memory, positions, together
-from iris.frontend.threads.memory import Elements
+from iris.frontend.threads.memory import Elements, PrivateArray
 from iris.frontend.threads.types import MetalType, as_type
 from iris.frontend.tracing import Tracer, current, error_here, rules_as
 from iris.frontend.values import Traced, as_index, binary, cast, compare, constant, emit, taken
@@ -48,6 +50,7 @@ __all__ = [
     "copied",
     "copy_bytes",
     "field",
+    "field_place",
     "fill",
     "loaded",
     "place",
@@ -433,6 +436,15 @@ def shuffle(
     if how == "xor":
         return together.simd_shuffle(x, _within(binary(math.Xor, me, by), me, first, size))
     return together.simd_shuffle(x, _within(me + by if how == "down" else me - by, me, first, size))
+
+
+def from_lane(x: Any, by: int) -> Any:
+    """What the lane has whose number differs in one bit; of a struct, each field."""
+    if isinstance(x, Struct):
+        return Struct({name: from_lane(value, by) for name, value in x.fields.items()})
+    if isinstance(x, PrivateArray):
+        return PrivateArray(from_lane(x.value, by))
+    return together.simd_shuffle_xor(x, by)
 
 
 def _within(source: Traced, me: Traced, first: Traced, size: Traced | int) -> Traced:

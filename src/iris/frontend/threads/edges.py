@@ -92,7 +92,8 @@ class _Edges:
         """Put ops that only existing threads run under the condition: neighbours under one."""
         waiting: dict[Op, None] = {}
         for op in ops:
-            if not self._is_for_all(op) and not self._must_be_met(op):
+            is_for_all = self._is_for_all(op)
+            if not is_for_all and not self._must_be_met(op):
                 waiting[op] = None
             elif self._is_plain(op):
                 # Move it ahead of the waiting ops, unless it uses one of their results.
@@ -104,7 +105,7 @@ class _Edges:
             else:
                 self.put_under(waiting)
                 waiting = {}
-                for region in () if self._is_for_all(op) else op.regions:
+                for region in () if is_for_all else op.regions:
                     self.cover([*region][:-1])
         self.put_under(waiting)
 
@@ -115,18 +116,20 @@ class _Edges:
 
     def _is_for_all(self, op: Op) -> bool:
         """Whether threads may run an op that do not exist."""
-        return all(
-            inner.may_speculate() or inner.convergent or self._is_same(inner) for inner in op.walk()
-        )
+        for inner in op.walk() if op.regions else (op,):
+            if not (inner.may_speculate() or inner.convergent or self._is_same(inner)):
+                return False
+        return True
 
     def _is_same(self, op: Op) -> bool:
         """Whether all threads of the threadgroup do what an op does, and it writes nothing."""
-        harmless = (Access.READ, Access.ALLOCATE)
-        return (
-            all(effect.access in harmless for effect in op.effects())
-            and all(self.levels[value] is THREADGROUP for value in op.results)
-            and not any(diverging(op, THREADGROUP, self.levels))
-        )
+        for effect in op.effects():
+            if effect.access is not Access.READ and effect.access is not Access.ALLOCATE:
+                return False
+        for value in op.results:
+            if self.levels[value] is not THREADGROUP:
+                return False
+        return not any(diverging(op, THREADGROUP, self.levels))
 
     def _must_be_met(self, op: Op) -> bool:
         """Whether all threads must enter an op, though some of its region is for existing ones."""
@@ -140,18 +143,19 @@ class _Edges:
             return
         first, *_, last = (*ops, *ops)
         builder = Builder(first.enclosing, last.next, first.location)
-        used = [value for op in ops for value in op.results if self._outside(value, ops)]
+        results = {value: self._outside(value, ops) for op in ops for value in op.results}
+        used = {value: users for value, users in results.items() if users}
         then, otherwise = Region(), Region()
         branch = If.create((self.exists,), (), [value.type for value in used], (then, otherwise))
-        for value, result in zip(used, branch.results, strict=True):
+        for (value, users), result in zip(used.items(), branch.results, strict=True):
             result.name = value.name
-            for user in self._outside(value, ops):
+            for user in users:
                 swapped = [result if v is value else v for v in user.operands]
                 user.set_operands(tuple(swapped))
         for op in ops:
             op.detach()
             then.append(op)
-        then.append(Yield(used))
+        then.append(Yield([*used]))
         with builder.inside(otherwise):
             builder.insert(Yield([_zero(builder, value.type) for value in used]))
         builder.insert(branch)
@@ -159,7 +163,15 @@ class _Edges:
     @staticmethod
     def _outside(value: Value, ops: Mapping[Op, None]) -> list[Op]:
         """The users of a value that are not within some ops."""
-        return [user for user in value.users if not any(map(user.is_inside, ops))]
+        return [user for user in value.users if not _is_within(user, ops)]
+
+
+def _is_within(op: Op, others: Mapping[Op, None]) -> bool:
+    """Whether an op is one of others, or in one."""
+    around: Op | None = op
+    while around is not None and around not in others:
+        around = around.parent_op
+    return around is not None
 
 
 def _zero(builder: Builder, type_: Type) -> Value:
