@@ -22,6 +22,7 @@ from iris.passes.graph.tiling.element_ref import CannotFuse, DoesNotFit
 from iris.passes.graph.tiling.element_rules import SCATTER_READ
 from iris.passes.graph.tiling.kernel_cost import Cost, cost_of
 from iris.passes.graph.tiling.kernel_regions import Candidate
+from iris.passes.graph.tiling.kernel_registers import vectors_held
 from iris.passes.graph.tiling.kernel_schedule import SUM_ORDERS_DIFFER, KernelSchedule
 from iris.passes.graph.tiling.materialization import (
     copies_before_scatter,
@@ -190,7 +191,9 @@ class Fusion:
         self.refined: dict[Hashable, WrittenSchedule] = {}
         self.lowered: dict[Candidate, Lowered] = {}
         arguments = function.body.arguments
-        partial_concats = split_concats(function, self.max_arrays)
+        # A thread may hold a vector of each tensor, to choose one by its index.
+        most = max(2, min(self.max_arrays // 2, vectors_held(target)))
+        partial_concats = split_concats(function, most)
         self.results = results_of(function)
         kept = {*self.results, *partial_concats, *copies_before_scatter(function)}
         self.position = {op: n for n, op in enumerate(function.body)}
