@@ -577,9 +577,10 @@ class Fusion:
         if len(own.ops) + len(reader.ops) > MOST_OPS or self._between(own, reader):
             raise CannotFuse("the reader has to wait for it")
         before = [self._candidate((part,)) for part in parts]
-        storing = self._candidate(own.outputs)
-        recomputed = [v for v in self.results if v.op in reader.ops and v not in reader.outputs]
-        new = self._candidate(reader.outputs, [*own.outputs, *recomputed])
+        # What they recompute already they do not read again.
+        storing = self._candidate(own.outputs, self._recomputed(own))
+        recomputed = (*own.outputs, *self._recomputed(own), *self._recomputed(reader))
+        new = self._candidate(reader.outputs, recomputed)
         sums = [value for kernel in (*before, storing, new) for value in kernel.rounded_sums]
         if len({*sums}) < len(sums):
             raise CannotFuse(SUM_ORDERS_DIFFER)
@@ -590,6 +591,10 @@ class Fusion:
         if after >= self._alone(own).microseconds + self._alone(reader).microseconds:
             raise CannotFuse("to recompute it takes longer than a launch")
         return [*before, storing, new]
+
+    def _recomputed(self, kernel: Candidate) -> list[Value]:
+        """The results that a kernel computes and another one stores."""
+        return [v for v in self.results if v.op in kernel.ops and v not in kernel.outputs]
 
     def _made_of(self, kernel: Candidate) -> list[Value]:
         """The products that the results are made of; what follows these is computed again."""
