@@ -14,12 +14,16 @@ from iris.codegen.source import Source
 from iris.compiler import graph_kernels
 from iris.compiler.compilation import optimize
 from iris.compiler.graph_kernels import GraphKernel
+from iris.compiler.graph_program import GraphProgram
 from iris.errors import ProgramError
+from iris.frontend.arrays import ArrayFunction
+from iris.ir import to_text
 from iris.ir.control import Func
 from iris.ir.core import Module
 from iris.passes import Pipeline
 from iris.runtime.device import Device, Program
 from iris.runtime.interpreters import MetalInterpreter
+from iris.targets import DEFAULT, Target
 
 
 @pytest.fixture
@@ -72,6 +76,39 @@ def test_what_registers_a_kernel_needs_and_its_launch_take_one_lowering(
     assert lowered.estimate.chips
     assert lowered.msl
     assert len(pipelines) == 2
+
+
+def states(x: Any, w: Any, u: Any) -> Any:
+    """All states that a cell goes through."""
+    h, all_of_them = np.zeros((16, 64), np.float32, like=x), []
+    for step in range(x.shape[1]):
+        h = np.tanh(x[:, step] @ w + h @ u)
+        all_of_them.append(h)
+    return np.stack(all_of_them, 1)
+
+
+def test_kernels_beside_one_that_is_cut_are_lowered_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    lowered: list[tuple[str, Pipeline]] = []
+    cuts: list[bool] = []
+    cut = GraphKernel.cut
+
+    def noted(module: Module, pipeline: Pipeline, **named: Any) -> Module:
+        lowered.append((to_text(module, locations=True), pipeline))
+        return optimize(module, pipeline, **named)
+
+    def noted_cut(kernel: GraphKernel, target: Target) -> bool:
+        cuts.append(cut(kernel, target))
+        return cuts[-1]
+
+    monkeypatch.setattr(graph_kernels, "optimize", noted)
+    monkeypatch.setattr(GraphKernel, "cut", noted_cut)
+    arguments = [np.ones(shape, np.float32) for shape in ((16, 20, 32), (32, 64), (64, 64))]
+    function = ArrayFunction(states)
+    traced = function.trace(function.bind(arguments, {}))
+    program = GraphProgram.of(traced.module, DEFAULT)
+    assert len(program.kernels) > 20
+    assert any(cuts)
+    assert len({*lowered}) == len(lowered)
 
 
 def test_kernels_with_other_numbers_are_others(compiled: list[str]) -> None:

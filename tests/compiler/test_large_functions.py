@@ -15,6 +15,7 @@ from iris.cost.resources import needs_of
 from iris.frontend.arrays import ArrayFunction
 from iris.ir import Level, to_text
 from iris.ir.control import Func
+from iris.runtime.devices import select
 from iris.targets import TARGETS, Target
 from support import counts
 
@@ -121,6 +122,17 @@ def test_it_fits_registers_with_tiles_of_any_size(
     on = TARGETS[target]
     for kernel in kernels_of(function, large, on):
         assert needs_of(kernel, on).registers <= on.thread_registers
+
+
+@pytest.mark.parametrize("target", ["apple-m1", "nvidia-h100"])
+@pytest.mark.parametrize("dtype", [np.int64, np.float32])
+def test_a_concatenation_of_more_arrays_than_a_thread_has_registers(
+    dtype: type[Any], target: str
+) -> None:
+    arrays = [np.full((2, 3), n, dtype) for n in range(80)]
+    program = program_of(lambda xs: np.concatenate(xs), [arrays], TARGETS[target])
+    (result,) = program.run(select("interp"), arrays)
+    np.testing.assert_array_equal(result.numpy(), np.concatenate(arrays))
 
 
 ELEMENTWISE: list[Callable[[Any, Any], Any]] = [

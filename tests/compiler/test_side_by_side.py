@@ -146,6 +146,28 @@ def test_kernels_do_not_wait_for_each_other(count: int, length: int, size: int, 
         np.testing.assert_array_equal(found, expected)
 
 
+def chained(keys: Any, x: Any) -> Any:
+    longer = np.concatenate([keys, x[:, None]], axis=1)
+    greatest = longer.max(1)
+    return longer, greatest, greatest.max(1) - greatest.min(1)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2)])
+def test_results_that_are_made_of_each_other_are_one_launch(
+    order: tuple[int, ...], device: str
+) -> None:
+    def function(keys: Any, x: Any) -> Any:
+        results = chained(keys, x)
+        return tuple(results[n] for n in order)
+
+    arrays = numbers(4, 8, 64), numbers(4, 64)
+    lowered = iris.jit(function).lower(*arrays, device=device)
+    assert len(lowered.kernels) == 1
+    for found, expected in zip(lowered.run(*arrays), function(*arrays), strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
 def of_halves(x: Any) -> Any:
     return np.exp(x[:1000]).max(0), x[1000:].sum(1)
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
@@ -174,19 +173,33 @@ def with_smaller_tiles(
 
     If none fit, or they are too small for the kernel, raise the error of the first try.
     """
-    fewer = replace(target, thread_registers=target.thread_registers // 2)
-    others = [Schedule(fewer), *[Schedule(target, MAX_TILE_BYTES // part) for part in (4, 16)]]
-    first: OutOfResources | None = None
     for chosen in dict.fromkeys((_without_spills(pipeline), pipeline)):
+        errors: list[OutOfResources] = []
+        for candidate in _by_other_schedules(module, target):
+            try:
+                return lower(candidate, chosen)
+            except OutOfResources as error:
+                errors.append(error)
+            except PipelineError:
+                if candidate is module:
+                    raise
+    raise errors[0]
+
+
+def _by_other_schedules(module: Module, target: Target) -> Iterator[Module]:
+    """Yield a kernel by its schedule, then by each other one that may fit where that does not."""
+    fewer = replace(target, thread_registers=target.thread_registers // 2)
+    schedules = Schedule(fewer), *[Schedule(target, MAX_TILE_BYTES // part) for part in (4, 16)]
+    candidates = [module]
+    yield module
+    for schedule in schedules:
         try:
-            return lower(module, chosen)
-        except OutOfResources as error:
-            first = error
-        for schedule in others:
-            with suppress(OutOfResources, PipelineError):
-                return lower(_rescheduled(module, schedule), chosen)
-    assert first is not None
-    raise first
+            other = _rescheduled(module, schedule)
+        except PipelineError:
+            continue
+        if other not in candidates:
+            candidates.append(other)
+            yield other
 
 
 def _without_spills(pipeline: Pipeline) -> Pipeline:
@@ -211,10 +224,20 @@ def without_schedules(module: Module) -> Module:
     return copy
 
 
-def kernels_of(function: Func, *, keep_schedules: bool = False) -> list[GraphKernel]:
-    """The kernels of a fused function, in order."""
-    launches = graph.launches_in(function.body)
-    return [outline(op, function, keep_schedules) for op in launches]
+def kernels_of(
+    function: Func, *, keep_schedules: bool = False, known: Iterable[GraphKernel] = ()
+) -> list[GraphKernel]:
+    """The kernels of a fused function, in order.
+
+    Those that are `known` keep what they were lowered to, but may read other tensors.
+    """
+    by_op = {kernel.op: kernel for kernel in known}
+    return [
+        replace(by_op[op], inputs=tuple(op.inputs))
+        if op in by_op
+        else outline(op, function, keep_schedules)
+        for op in graph.launches_in(function.body)
+    ]
 
 
 def _input_names(inputs: Sequence[Value]) -> list[str | None]:

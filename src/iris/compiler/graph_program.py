@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from math import prod
@@ -46,14 +46,20 @@ class _CompiledGraph(NamedTuple):
 class GraphProgram:
     """A graph with its kernels, which any device runs; the last arguments are some constants.
 
-    A kernel whose schedule does not fit gets another one, unless `keep_schedules` is given.
+    A kernel whose schedule does not fit gets another one, unless `keep_schedules` is given.  Those
+    that are `known` are not lowered again.
     """
 
     def __init__(
-        self, fused: Module, constants: Sequence[Array] = (), *, keep_schedules: bool = False
+        self,
+        fused: Module,
+        constants: Sequence[Array] = (),
+        *,
+        keep_schedules: bool = False,
+        known: Iterable[GraphKernel] = (),
     ):
         self.function: Func = entry_of(fused)
-        self.kernels = kernels_of(self.function, keep_schedules=keep_schedules)
+        self.kernels = kernels_of(self.function, keep_schedules=keep_schedules, known=known)
         self.buffers = BufferAssignment(self.function, self.kernels)
         self.constants = constants
         self._compiled: dict[Device, _CompiledGraph] = {}
@@ -82,7 +88,7 @@ class GraphProgram:
             roomy = replace(target, thread_registers=target.thread_registers >> halves)
             cuts = [kernel.cut(roomy) for kernel in crowded]
             if any(cuts):
-                program = GraphProgram(fused, constants)
+                program = GraphProgram(fused, constants, known=program.kernels)
         return program
 
     def run(

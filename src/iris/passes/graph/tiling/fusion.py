@@ -22,6 +22,7 @@ from iris.passes.graph.tiling.element_ref import CannotFuse, DoesNotFit
 from iris.passes.graph.tiling.element_rules import SCATTER_READ
 from iris.passes.graph.tiling.kernel_cost import Cost, cost_of
 from iris.passes.graph.tiling.kernel_regions import Candidate
+from iris.passes.graph.tiling.kernel_registers import vectors_held
 from iris.passes.graph.tiling.kernel_schedule import SUM_ORDERS_DIFFER, KernelSchedule
 from iris.passes.graph.tiling.materialization import (
     copies_before_scatter,
@@ -190,7 +191,9 @@ class Fusion:
         self.refined: dict[Hashable, WrittenSchedule] = {}
         self.lowered: dict[Candidate, Lowered] = {}
         arguments = function.body.arguments
-        partial_concats = split_concats(function, self.max_arrays)
+        # A thread may hold a vector of each tensor, to choose one by its index.
+        most = max(2, min(self.max_arrays // 2, vectors_held(target)))
+        partial_concats = split_concats(function, most)
         self.results = results_of(function)
         kept = {*self.results, *partial_concats, *copies_before_scatter(function)}
         self.position = {op: n for n, op in enumerate(function.body)}
@@ -574,9 +577,10 @@ class Fusion:
         if len(own.ops) + len(reader.ops) > MOST_OPS or self._between(own, reader):
             raise CannotFuse("the reader has to wait for it")
         before = [self._candidate((part,)) for part in parts]
-        storing = self._candidate(own.outputs)
-        recomputed = [v for v in self.results if v.op in reader.ops and v not in reader.outputs]
-        new = self._candidate(reader.outputs, [*own.outputs, *recomputed])
+        # What they recompute already they do not read again.
+        storing = self._candidate(own.outputs, self._recomputed(own))
+        recomputed = (*own.outputs, *self._recomputed(own), *self._recomputed(reader))
+        new = self._candidate(reader.outputs, recomputed)
         sums = [value for kernel in (*before, storing, new) for value in kernel.rounded_sums]
         if len({*sums}) < len(sums):
             raise CannotFuse(SUM_ORDERS_DIFFER)
@@ -587,6 +591,10 @@ class Fusion:
         if after >= self._alone(own).microseconds + self._alone(reader).microseconds:
             raise CannotFuse("to recompute it takes longer than a launch")
         return [*before, storing, new]
+
+    def _recomputed(self, kernel: Candidate) -> list[Value]:
+        """The results that a kernel computes and another one stores."""
+        return [v for v in self.results if v.op in kernel.ops and v not in kernel.outputs]
 
     def _made_of(self, kernel: Candidate) -> list[Value]:
         """The products that the results are made of; what follows these is computed again."""

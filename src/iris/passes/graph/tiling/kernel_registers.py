@@ -36,6 +36,11 @@ def spilled(schedule: KernelSchedule, target: Target) -> int:
     return max(0, vectors - room, between - room_between)
 
 
+def vectors_held(target: Target) -> int:
+    """How many vectors of 32-bit values a thread has registers for."""
+    return int(PART * target.thread_registers) // VECTOR
+
+
 def words_alive(schedule: KernelSchedule, target: Target) -> int:
     """How many values of 32 bits a thread holds at once."""
     lanes = _lanes(schedule)

@@ -36,15 +36,15 @@ def results_of(function: Func) -> list[Value]:
     return list(roots)
 
 
-def split_concats(function: Func, max_arrays: int) -> set[Value]:
-    """Split concatenations of over half of `most` tensors; return the partial results."""
+def split_concats(function: Func, most: int) -> set[Value]:
+    """Split concatenations of over `most` tensors; return the partial results."""
     parts = set()
     for op in list(function.body):
-        while isinstance(op, graph.Concat) and len(op.values) > max_arrays // 2:
+        while isinstance(op, graph.Concat) and len(op.values) > most:
             builder = Builder(function.body, op, op.location)
-            part = builder(graph.Concat(op.axis, op.values[: max_arrays // 2]))
+            part = builder(graph.Concat(op.axis, op.values[:most]))
             parts.add(part)
-            whole = graph.Concat(op.axis, (part, *op.values[max_arrays // 2 :]))
+            whole = graph.Concat(op.axis, (part, *op.values[most:]))
             op.results[0].replace_by(builder(whole, op.results[0].name))
             op.erase()
             op = whole
