@@ -146,6 +146,22 @@ REFUSED = [
     ("atomic_uint x; atomic_store_explicit(&x, 1u, memory_order_relaxed);", "no matching function"),
     ("simdgroup_float8x8 a(0), b(1); a = a + b;", "invalid operands"),
     ("simdgroup_float8x8 m; simdgroup_load(m, C, 8);", "no matching function"),
+    ("simdgroup_matrix<float, 4, 4> m;", "has 8 columns and 8 rows"),
+    ("simdgroup_matrix<float, 8, 16> m;", "has 8 columns and 8 rows"),
+    ("atomic<half> a;", "an atomic is of int, uint, bool, ulong or float"),
+    ("vec<float, 5> v;", "a vec has 2 to 4 components"),
+    ("float4 v(1, 2, 3); F[0] = v.x;", "no matching"),
+    ("float2 v = (float4)G[0]; F[0] = v.x;", "cannot initialize a variable of type"),
+    ("half4 v(1, 2, 3, 4), w(1, 2); H[0] = v.x + w.x;", "no matching"),
+    ("F[0] = vec<float, 3>(1, 2).x;", "no matching"),
+    ("struct S { float x; }; device S* p = (device S*)F; int y = p[0]; I[0] = y;", "no viable"),
+    (
+        "struct S { float x; }; struct R { int x; }; S s = ((device R*)F)[0]; F[0] = s.x;",
+        "no viable",
+    ),
+    ("struct S { float x; }; ((constant S*)C)[0] = S();", "no viable overloaded '='"),
+    ("struct S { int f() { return 1; } }; I[0] = ((constant S*)C)[0].f();", "not marked const"),
+    ("B[0] = (half)F[0];", "assigning to|incompatible|cannot"),
     ("F[0] = dot(float4(1), half4(1));", "no matching function for call to 'dot'"),
 ]
 
@@ -183,8 +199,31 @@ TEXTS = [
         "'threadgroup' attribute only applies",
     ),
     (
-        "float f(float x[4]) { return x[0]; }",
-        "pointer type must have explicit address space qualifier",
+        "kernel void k(device float* F [[buffer(0)]], device uint* i [[thread_position_in_grid]]) {}",
+        "invalid type .*thread_position_in_grid",
+    ),
+    ("kernel void k(device float* F [[buffer()]]) {}", "'buffer' attribute takes one argument"),
+    ("kernel void k(device float* F [[buffer]]) {}", "'buffer' attribute takes one argument"),
+    ("kernel void k(device float* F [[buffer(0), buffer(1)]]) {}", "'buffer' attribute follows"),
+    (
+        "kernel void k(device float* F [[buffer(0)]], uint i [[thread_position_in_grid, thread_index_in_simdgroup]]) {}",
+        "'thread_index_in_simdgroup' attribute follows",
+    ),
+    (
+        "constant int n [[function_constant(65536)]];\nkernel void k(device float* F [[buffer(0)]]) { F[0] = n; }",
+        "'function_constant' attribute .* 0 .* 65535",
+    ),
+    (
+        'template <typename T> kernel void f(device T* F [[buffer(0)]]) { F[0] = 1; }\ntemplate [[host_name("a")]] kernel void f<float>(device half*);',
+        "cannot|does not match",
+    ),
+    (
+        'template <typename T> kernel void f(device T* F [[buffer(0)]]) { F[0] = 1; }\ntemplate [[host_name("a")]] kernel void f<float>(device float*);\ntemplate [[host_name("a")]] kernel void f<half>(device half*);',
+        "cannot be overloaded",
+    ),
+    (
+        "kernel void k(device float* F [[buffer(0)]]) { if (F[0] > 1) { threadgroup float t[4]; F[0] = t[0]; } }",
+        "outermost scope of a kernel",
     ),
     (
         "float* f(device float* x) { return 0; }",
@@ -368,6 +407,24 @@ TAKEN = [
 
 # Texts that it takes.
 TAKEN_TEXTS = [
+    # Objects of any address space are copied, are assigned to and have member functions.
+    "struct A { float x; };\nstruct B { A a; A b[2]; };\nfloat of(A a) { return a.x; }\nkernel void k(device B* q [[buffer(0)]], constant B& c [[buffer(1)]]) { threadgroup A t[32]; q[0].b[0] = c.b[1]; B l = c; l.a = q[0].a; q[1] = l; device A& r = q[0].a; t[1] = r; r.x = of(l.a); A p = q->a; t[2] = q->b[1]; q[1].a.x = p.x; }",
+    "struct A { float x; A(float y) thread : x(y) {} A(float y) threadgroup : x(y) {} float get() const device { return x; } float get() const thread { return x; } float get() constant { return x; } operator float() const device { return x; } operator float() const thread { return x; } };\nkernel void k(device A* q [[buffer(0)]], constant A& c [[buffer(1)]]) { A l(1); q[0].x = c.get() + q[1].get() + l.get() + q->get() + float(l); }",
+    "struct A { float x; float get() const { return x; } };\nkernel void k(device A* q [[buffer(0)]]) { threadgroup A t[4]; q[0].x = q[1].get() + t[1].get(); }",
+    "kernel void k(device float4x4* m [[buffer(0)]], constant float4x4& c [[buffer(1)]], device float4* v [[buffer(2)]]) { threadgroup half2x4 t[4]; v[0] = c * v[1]; v[2] = m[0] * v[3]; float4x4 l = m[1]; v[3] = l[0]; m[0] = l; v[4] = m[0][1]; t[1] = half2x4(1.0h); t[2] = t[1]; v[5].x = t[2][0].y; half4x4 h = (half4x4)(*m); v[6].x = h[0][0]; }",
+    "constant array<float, 3> a = {1, 2, 3};\nkernel void k(device float* F [[buffer(0)]], uint i [[thread_position_in_grid]]) { F[i] = a[i] + a.size(); }",
+    # An array as a parameter is a pointer, a thread's if nothing else is said.
+    "float f(float x[4], const int n[2]) { return x[n[0]]; }\nfloat g(constant const float x[2], device float y[2]) { return x[1] + y[0]; }\nkernel void k(device float* F [[buffer(0)]], constant float* C [[buffer(1)]]) { float x[4] = {1, 2, 3, 4}; int n[2] = {1, 2}; F[0] = f(x, n) + g(C, F); }",
+    "template <typename T, int N> kernel void of_blocks(device T* F [[buffer(0)]]) { if (N > 1) { threadgroup T t[32]; threadgroup float s[4]; t[0] = 1; s[0] = t[0]; F[0] = t[0]; } }\ntemplate kernel void of_blocks<float, 2>(device float*);",
+    # T is the name of a type, and of values.
+    "template <typename T> T of_type(const thread T* x) { return *x; }\nstruct A { int T, C; };\nkernel void k(device float* F [[buffer(0)]], constant A& a [[buffer(1)]]) { const int T = 3, C = 4; int b = 2 + T * C; if (b >= a.T * a.C && b < 9) F[T * C] = F[b * T * C]; float x = T * C; F[0] = (T * C) + of_type(&x); }",
+    # Vectors in arguments of templates, in declarations and in casts.
+    "template <typename T, int N> T first(vec<T, N> v) { return v[0]; }\ntemplate <typename T> T sum(vec<T, 4> v) { return v.x + v.y + v.z + v.w; }\ntemplate <typename V> float last(device float* p) { V v(1, 2, 3, 4); p[0] = v.x + V(1, 2, 3, 4).y; return v.w; }\nkernel void k(device float* F [[buffer(0)]]) { F[0] = first(float4(2)) + first(half2(1)) + sum(float4(2)) + last<float4>(F); }",
+    "constant float2 c(1, 2);\ntypedef float4 V;\nconstant V d = V(1, 2, 3, 4);\nkernel void k(device float* F [[buffer(0)]], uint2 i [[thread_position_in_grid]]) { V a(1, 2, 3, 4), b(F[0], c, 1); float2 f(float x, float y); for (uint2 p(0, 1); p.x < 3; p.x++) F[p.x] = p.y; const float3 g(1, 2, 3); bool2 t(true, false); packed_half2 h(1, 2); uint2 q(i); F[0] = a.x + b.y + d.w + g.z + h[1] + t.x + q.y + vec<float, 2>(1, 2).y + packed_float3(1, 2, 3).z; }",
+    "template <typename T> void put(device T* p, device float* q) { p[0] = (T)q[0]; p[1] = -(T)q[1] * 2; p[2] = q[0] > 1 ? (T) *q : (T)(q[1] + 1); }\nkernel void k(device bfloat* B [[buffer(0)]], device float* F [[buffer(1)]], device half4* H [[buffer(2)]]) { put(B, F); put(F, F); put((device int*)F, F); B[3] = (bfloat)F[0]; float4 v = (float4)H[0] * 2 - (float4)(int4(1)); H[1] = (half4) v.xyzw + (half4)1; F[0] = sizeof(float4); }",
+    # A member of what is pointed to, as the argument of a cast.
+    "struct Q { uchar h[4]; };\nkernel void k(device Q* q [[buffer(0)]], device uint* U [[buffer(1)]]) { U[0] = *((device const uint*)q->h); }",
+    "namespace other { float k(float x) { return x; } }\nkernel void k(device float* F [[buffer(0)]]) { F[0] = other::k(1); }",
     "typedef device float* P;\nusing Q = constant uint&;\ntypedef threadgroup float* T;\nkernel void k(P F [[buffer(0)]], Q n [[buffer(1)]], T s [[threadgroup(0)]], uint i [[thread_position_in_grid]]) { s[0] = n; F[i] = s[0]; }",
     "typedef device float* P;\nusing Q = constant uint&;\nkernel void k(P F, Q n, uint i [[thread_position_in_grid]]) { F[i] = n; }",
     "kernel void k(device float (&F)[4] [[buffer(0)]], device const volatile float* G [[buffer(1)]], device float* __restrict R [[buffer(2)]], device float* const S [[buffer(3)]]) { F[0] = G[0] + R[0] + S[0]; }",

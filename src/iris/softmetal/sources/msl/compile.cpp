@@ -17,6 +17,7 @@
 #include "../../include/softmetal_shadow"
 #include "../settings.h"
 #include "hash.h"
+#include "objects.h"
 #include "process.h"
 #include "tokens.h"
 
@@ -488,6 +489,31 @@ std::string in_terms_of_metal(std::string messages) {
     return messages;
 }
 
+// A text as it is checked, in C++14 but for what Metal 4 needs.
+Outcome checked(const std::string &text, const Options &options, const Settings &with,
+                const std::vector<std::string> &flags, const MemoryFile *code = nullptr) {
+    const MemoryFile input(text);
+    return run_program(
+        std::vector<std::string>{with.compiler} + flags +
+            std::vector<std::string>{
+                options.version >= 400 ? standard(options.version) : "-std=c++14", "-O0", "-Xclang",
+                "-disable-llvm-passes", "-gline-tables-only", "-Wno-everything", "-Werror=vla",
+                "-Werror=c++11-narrowing", "-Werror=address-of-temporary", "-Werror=static-float-init",
+                "-flax-vector-conversions=none", "-fdeclspec", "-nostdinc++",
+                "-D__METAL_VERSION__=" + std::to_string(options.version),
+                // As it stands: no constant is folded, and a bfloat is added as one.
+                "-ffp-exception-behavior=strict", "-frounding-math", "-Xclang", "-fbfloat16-excess-precision=none",
+                "-Xclang", "-ffloat16-excess-precision=none", "-I" + with.include_directory + "/strict",
+                "-I" + with.include_directory, "-include", with.include_directory + "/strict/metal_stdlib", "-x",
+                "c++", input.path(), "-o", "-"},
+        {&input}, code);
+}
+
+const std::vector<std::string> to_code = {"-S", "-emit-llvm", "-ferror-limit=20"};
+// With the places of all mistakes.
+const std::vector<std::string> located = {"-fsyntax-only", "-fdiagnostics-print-source-range-info",
+                                          "-fno-caret-diagnostics", "-ferror-limit=0"};
+
 }  // namespace
 
 std::string check(const std::string &source, const Options &options) {
@@ -496,18 +522,14 @@ std::string check(const std::string &source, const Options &options) {
     if (!text.succeeded) return text.output;
     const Translation translation = translate_for_check(text.output, options.version);
     if (!translation.error.empty()) return translation.error;
-    const MemoryFile input(definitions(options) + translation.text), code;
-    const Outcome outcome =
-        run_program({with.compiler, options.version >= 400 ? standard(options.version) : "-std=c++14", "-S", "-emit-llvm", "-O0", "-Xclang", "-disable-llvm-passes",
-                     "-gline-tables-only", "-Wno-everything", "-Werror=vla", "-Werror=c++11-narrowing",
-                     "-Werror=address-of-temporary", "-Werror=static-float-init", "-flax-vector-conversions=none",
-                     "-fdeclspec", "-nostdinc++", "-ferror-limit=20", "-D__METAL_VERSION__=" + std::to_string(options.version),
-                     // As it stands: no constant is folded, and a bfloat is added as one.
-                     "-ffp-exception-behavior=strict", "-frounding-math", "-Xclang",
-                     "-fbfloat16-excess-precision=none", "-Xclang", "-ffloat16-excess-precision=none",
-                     "-I" + with.include_directory + "/strict", "-I" + with.include_directory, "-include",
-                     with.include_directory + "/strict/metal_stdlib", "-x", "c++", input.path(), "-o", "-"},
-                    {&input}, &code);
+    std::string made = definitions(options) + translation.text;
+    const MemoryFile code;
+    Outcome outcome = checked(made, options, with, to_code, &code);
+    for (std::string before; !outcome.succeeded && before != made;) {
+        before = made;
+        made = with_objects_reached(made, checked(made, options, with, located).output);
+        if (before != made) outcome = checked(made, options, with, to_code, &code);
+    }
     return outcome.succeeded ? mistakes_in(code.contents()) : in_terms_of_metal(outcome.output);
 }
 

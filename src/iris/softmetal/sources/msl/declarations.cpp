@@ -51,7 +51,8 @@ public:
 private:
     const Tokens &tokens;
     Declarations found;
-    std::map<std::string, Signature> known;  // by scope and key
+    std::map<std::string, Signature> known;      // by scope and key
+    std::map<std::string, std::string> members;  // the space of `this` of the first, by scope, key and other spaces
     struct Pointer {
         bool points, in_buffer, in_threadgroup;
     };
@@ -200,9 +201,21 @@ private:
         return Mistake(tokens[i], "program scope variable must reside in constant address space");
     }
 
+    // As below, of what differs in the space of `this` alone.
+    void compare_members(const Signature &now, Range whole, const std::string &in) {
+        const std::string key = in + "\n" + now.key + "\n" + now.spaces_before_this;
+        const auto [place, is_new] = members.emplace(key, now.this_space);
+        if (!is_new && place->second != now.this_space) {
+            found.without_spaces_of_this.push_back({whole, ""});
+        } else {
+            found.without_spaces_of_this.insert(found.without_spaces_of_this.end(), now.of_this.begin(), now.of_this.end());
+        }
+    }
+
     // Leaves out what C++ would take for something declared before.
     void compare_with_known(Range whole, size_t body, const std::string &in, const std::string &class_name) {
         Signature now = signature_of(tokens, whole, body, class_name);
+        if (!class_name.empty()) compare_members(now, whole, in);
         const bool lasts = class_name.empty() || is(whole.from, "static");
         if (lasts && !now.is_function && is_variable(whole)) throw not_constant(whole.from);
         const auto [place, is_new] = known.emplace(in + "\n" + now.key, now);

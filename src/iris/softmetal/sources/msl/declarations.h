@@ -79,6 +79,7 @@ struct Declarations {
     std::vector<FunctionConstant> constants;
     std::vector<Range> bodies;  // of functions, with their braces
     std::vector<Replacement> without_spaces;
+    std::vector<Replacement> without_spaces_of_this;  // where only those of member functions' objects are one
 };
 
 Declarations find_declarations(const Tokens &tokens);

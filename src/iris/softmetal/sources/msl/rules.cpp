@@ -39,16 +39,22 @@ public:
             number(i);
             if (version < 320) lambda(i);
             pointer(i);
-            array(i);
         }
-        std::set<std::string> names;
+        std::set<std::string> names, host_names;
         for (const Kernel &kernel : found.kernels) {
+            if (!kernel.is_template && !host_names.insert(kernel.host_name).second) {
+                throw Mistake(tokens[kernel.statement.from],
+                              "kernel functions cannot be overloaded: another has the name '" + kernel.host_name + "'");
+            }
             if (kernel.is_instance) continue;
             if (!kernel.is_template && !names.insert(kernel.scope + "::" + kernel.name).second) {
                 throw Mistake(tokens[kernel.statement.from], "kernel functions cannot be overloaded");
             }
             attributes(kernel);
             for (const ThreadgroupVariable &one : kernel.variables) outermost(kernel, one);
+        }
+        for (const FunctionConstant &one : found.constants) {
+            index(tokens[one.attribute.from], "function_constant", one.index, 65535);
         }
         for (Range body : found.bodies) function(body);
     }
@@ -57,7 +63,8 @@ private:
     const Tokens &tokens;
     const Declarations &found;
     const unsigned version;
-    std::set<std::string, std::less<>> types;  // that the text declares
+    std::set<std::string, std::less<>> types;   // that the text declares
+    std::set<std::string, std::less<>> values;  // variables and members of Metal's types of one number
 
     bool is(size_t i, std::string_view text) const { return i < tokens.size() && tokens[i].is(text); }
     bool is_word(size_t i) const { return i < tokens.size() && tokens[i].kind == Token::word; }
@@ -98,6 +105,8 @@ private:
 
     void note_types() {
         for (size_t i = 0; i + 1 < tokens.size(); ++i) {
+            const bool number = scalars.count(tokens[i].text) || other_names.count(tokens[i].text);
+            if (number && is_word(i + 1)) values.emplace(tokens[i + 1].text);
             const bool named = is(i, "struct") || is(i, "class") || is(i, "union") || is(i, "typename");
             if ((named || (is(i, "using") && is(i + 2, "="))) && is_word(i + 1)) {
                 types.emplace(tokens[i + 1].text);
@@ -129,6 +138,15 @@ private:
         return 0;
     }
 
+    // Whether what follows the token is no declaration, but a value that * multiplies or & joins.
+    bool is_factor(size_t before, bool is_value) const {
+        static const std::set<std::string_view> operators = {".", "-", "+", "*", "/", "%", "[", "&", "|", "^", "?", "!", "~"};
+        const bool is_member = is(before, ">") && before && is(before - 1, "-");
+        const bool is_assigned = is(before, "=") && before > 1 && !is(before - 2, "using");
+        return operators.count(tokens[before].text) || is_member || is_assigned ||
+               (is_value && (is(before, "(") || is(before, ",")));
+    }
+
     // A declarator follows a type, whose words before it say where its values lie.
     void pointer(size_t i) const {
         if (!(is(i, "*") || is(i, "&")) || !i || i + 1 >= tokens.size()) return;
@@ -138,27 +156,15 @@ private:
         while (at && (is(at, "const") || is(at, "volatile"))) --at;
         if (is(at, ">")) at = before_angles(at);
         if (!names_type(at)) return;
-        for (; is_word(at) || is(at, ":") || is(at, ">"); --at) {
+        const bool is_value = values.count(tokens[at].text);
+        for (; is_word(at) || is(at, ":") || (is(at, ">") && !is(at - 1, "-")); --at) {
             if (is(at, ">")) at = before_angles(at);
-            if (is_address_space(tokens[at]) || is(at, "auto") || is(at, "typename")) return;
+            if (is_address_space(tokens[at]) || is(at, "auto") || is(at, "typename") || is(at, "return")) return;
             if (!at) break;
         }
+        if (is_factor(at, is_value)) return;
         const std::string kind = is(i, "*") ? "pointer" : "reference";
         throw Mistake(tokens[i], kind + " type must have explicit address space qualifier");
-    }
-
-    // A parameter that is an array is a pointer.
-    void array(size_t i) const {
-        if (!names_type(i) || !is_word(i + 1) || !is(i + 2, "[") || !i) return;
-        size_t before = i - 1, after = i + 2;
-        while (before && (is(before, "const") || is(before, "volatile"))) --before;
-        while (is(after, "[")) {
-            while (after < tokens.size() && !is(after, "]")) ++after;
-            ++after;
-        }
-        if ((is(before, "(") || is(before, ",")) && (is(after, ",") || is(after, ")"))) {
-            throw Mistake(tokens[i + 1], "pointer type must have explicit address space qualifier");
-        }
     }
 
     void attributes(const Kernel &kernel) const {
@@ -167,16 +173,21 @@ private:
         for (const Parameter &parameter : kernel.parameters) {
             const Token &token = tokens[parameter.token];
             bool optional = false;
+            size_t sources = 0;
             for (const Attribute &one : parameter.attributes) optional |= one.name == "function_constant";
             for (const Attribute &one : parameter.attributes) {
-                if (one.name == "buffer" || one.name == "threadgroup") place(token, one);
-                if ((one.name == "buffer" || one.name == "threadgroup") && !optional &&
+                const bool is_place = one.name == "buffer" || one.name == "threadgroup";
+                const bool grid = of_the_grid.count(one.name), of_thread = grid || of_a_thread.count(one.name);
+                sources += is_place || of_thread;
+                if (sources > 1) throw Mistake(token, "'" + one.name + "' attribute follows another that says what the parameter is");
+                if (is_place) index(token, one.name, one.argument, 30);
+                if (is_place && !optional &&
                     !reserved.insert(one.name + "(" + one.argument).second) {
                     throw Mistake(token, "cannot reserve '" + one.name + "' resource location at index " + one.argument);
                 }
-                const bool grid = of_the_grid.count(one.name);
-                if (!grid && !of_a_thread.count(one.name)) continue;
-                const size_t count = components_of(parameter.type);
+                if (!of_thread) continue;
+                const bool points = parameter.points_to_buffer || parameter.points_to_threadgroup;
+                const size_t count = points ? none : components_of(parameter.type);
                 if (!count) continue;  // a template's parameter
                 if (count > (grid ? 3 : 1)) {
                     throw Mistake(token, "invalid type '" + parameter.type + "' of input declaration for attribute '" +
@@ -189,24 +200,27 @@ private:
             }
         }
     }
-    static void place(const Token &token, const Attribute &attribute) {
-        const int index = std::atoi(attribute.argument.c_str());
-        if (index < 0 || index > 30) {
-            throw Mistake(token, "'" + attribute.name + "' attribute parameter is out of bounds: must be between 0 and 30");
-        }
+    static void index(const Token &token, const std::string &name, const std::string &argument, int most) {
+        if (argument.empty()) throw Mistake(token, "'" + name + "' attribute takes one argument");
+        const int index = std::atoi(argument.c_str());
+        if (index >= 0 && index <= most) return;
+        throw Mistake(token, "'" + name + "' attribute parameter is out of bounds: must be between 0 and " + std::to_string(most));
     }
-    // Of a number of a thread; many of what is none, none of what cannot be told.
+    static constexpr size_t none = 9;  // more components than any number of a thread has
+    // Of a number of a thread; 0 of what cannot be told.
     static size_t components_of(std::string type) {
         const auto other = other_names.find(type);
         if (other != other_names.end()) type = other->second;
         const bool vector = type.size() > 1 && type.back() >= '2' && type.back() <= '4';
         const std::string scalar = vector ? type.substr(0, type.size() - 1) : type;
         if (!scalars.count(scalar)) return 0;
-        if (scalar != "uint" && scalar != "ushort") return 9;
+        if (scalar != "uint" && scalar != "ushort") return none;
         return vector ? size_t(type.back() - '0') : 1;
     }
 
+    // Apple's compiler takes it in a template.
     void outermost(const Kernel &kernel, const ThreadgroupVariable &one) const {
+        if (kernel.is_template) return;
         int depth = 0;
         for (size_t i = kernel.body; i < one.statement.from; ++i) depth += is(i, "{") ? 1 : is(i, "}") ? -1 : 0;
         if (depth > 1) {
@@ -221,7 +235,8 @@ private:
             if (is(i, "static") && !is_constant(i)) {
                 throw Mistake(tokens[i], "static local variable must reside in constant address space");
             }
-            if (!is_word(i) || !is(i + 1, "(") || is(i - 1, ".") || is(i - 1, ">") || is_word(i - 1)) continue;
+            const bool is_name = is_word(i) && is(i + 1, "(") && !is_word(i - 1);
+            if (!is_name || is(i - 1, ".") || is(i - 1, ">") || is(i - 1, ":")) continue;
             for (const Kernel &kernel : found.kernels) {
                 if (tokens[i].text == kernel.name) throw Mistake(tokens[i], "a kernel function cannot be called");
             }

@@ -193,6 +193,7 @@ private:
     // What `this` is, and is in.
     size_t after_parameters(size_t i, bool constructor) {
         bool constant = false;
+        made.spaces_before_this = made.spaces;
         for (; i < end; ++i) {
             if (is_address_space(tokens[i])) {
                 note_space(i);

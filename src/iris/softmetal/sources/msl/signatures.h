@@ -11,6 +11,7 @@ namespace msl {
 struct Signature {
     std::string key;     // alike for declarations that C++ would take for the same
     std::string spaces;  // which the text names in it, in their order
+    std::string spaces_before_this;
     std::string body;    // alike for those that do the same; empty if there is none
     // After the parameters: spaces of `this`, and what C++ calls them.
     std::vector<Replacement> of_this;

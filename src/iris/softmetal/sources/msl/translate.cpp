@@ -88,6 +88,7 @@ void rename_own(const Tokens &tokens, Edits &edits) {
 const char made_by_function[] = "::metal::make_";
 const char converted_by_function[] = "::softmetal::converted";
 const char constructed_by_function[] = "::softmetal::constructed";
+const char cast_by_operator[] = "::softmetal::cast_to";
 
 std::string quoted(const std::string &text) { return '"' + text + '"'; }
 
@@ -126,15 +127,81 @@ bool names_vector(std::string_view word) {
     return word.size() > 1 && word.back() >= '2' && word.back() <= '4' && names_scalar(word.substr(0, word.size() - 1));
 }
 
-// The compiler's own vectors have no constructors, and its small floats are made of others unasked.
-void rewrite_constructors(const Tokens &tokens, Edits &edits) {
-    for (size_t i = 0; i + 1 < tokens.size(); ++i) {
-        const bool makes = names_vector(tokens[i].text) || tokens[i].is("bfloat") || tokens[i].is("half");
-        if (tokens[i].kind != Token::word || !makes || !tokens[i + 1].is("(")) continue;
-        if (i && tokens[i - 1].is("operator")) continue;
-        const bool qualified = i && tokens[i - 1].is(":");
-        edits.replace(tokens[i].at, tokens[i].at, qualified ? "make_" : made_by_function);
+// After the bracket that closes the one at i, or at the end.
+size_t after_group(const Tokens &tokens, size_t i) {
+    int depth = 0;
+    for (; i < tokens.size(); ++i) {
+        depth += tokens[i].is("(") || tokens[i].is("[") || tokens[i].is("{");
+        depth -= tokens[i].is(")") || tokens[i].is("]") || tokens[i].is("}");
+        if (!depth) return i + 1;
     }
+    return i;
+}
+
+// Types that are vectors, or may be: Metal's, names of them, and parameters of templates.
+class Vectors {
+public:
+    explicit Vectors(const Tokens &tokens) : tokens(tokens) {
+        for (size_t i = 1; i + 3 < tokens.size(); ++i) {
+            const bool in_header = tokens[i - 1].is("<") || tokens[i - 1].is(",");
+            if (in_header && (tokens[i].is("typename") || tokens[i].is("class"))) names.insert(tokens[i + 1].text);
+            const bool equals = tokens[i].is("using") && tokens[i + 2].is("=");
+            const size_t end = equals ? after_type(i + 3) : tokens[i].is("typedef") ? after_type(i + 1) : 0;
+            if (end && end + 1 < tokens.size() && tokens[equals ? end : end + 1].is(";")) {
+                names.insert(tokens[equals ? i + 1 : end].text);
+            }
+        }
+    }
+
+    bool is_spelt_out(size_t i) const {
+        return is_packed(tokens[i].text) || (tokens[i].is("vec") && i + 1 < tokens.size() && tokens[i + 1].is("<"));
+    }
+
+    // 0 if at i starts none.
+    size_t after_type(size_t i) const {
+        if (i + 3 < tokens.size() && tokens[i].is("metal") && tokens[i + 1].is(":")) i += 3;
+        if (i >= tokens.size() || tokens[i].kind != Token::word) return 0;
+        if (tokens[i].is("vec") && i + 1 < tokens.size() && tokens[i + 1].is("<")) {
+            while (i < tokens.size() && !tokens[i].is(">") && !tokens[i].is(";")) ++i;
+            return i + 1;
+        }
+        const std::string_view word = tokens[i].text;
+        return names_vector(word) || is_packed(word) || word == "bfloat" || names.count(word) ? i + 1 : 0;
+    }
+
+private:
+    const Tokens &tokens;
+    std::set<std::string_view> names;
+
+    static bool is_packed(std::string_view word) {
+        const std::string_view before = "packed_";
+        return word.substr(0, before.size()) == before && names_vector(word.substr(before.size()));
+    }
+};
+
+// The compiler's own vectors have no constructors, and its small floats are made of others unasked.
+void rewrite_constructors(const Tokens &tokens, const Vectors &vectors, Edits &edits) {
+    for (size_t i = 0; i + 1 < tokens.size(); ++i) {
+        if (tokens[i].kind != Token::word || (i && tokens[i - 1].is("operator"))) continue;
+        const bool makes = names_vector(tokens[i].text) || tokens[i].is("bfloat") || tokens[i].is("half");
+        if (makes && tokens[i + 1].is("(")) {
+            const bool qualified = i && tokens[i - 1].is(":");
+            edits.replace(tokens[i].at, tokens[i].at, qualified ? "make_" : made_by_function);
+        } else if (vectors.is_spelt_out(i)) {
+            const size_t end = vectors.after_type(i);
+            if (!tokens[end].is("(") || (i && tokens[i - 1].is(":"))) continue;
+            const std::string type = joined(tokens, {i, end});
+            edits.replace(tokens[i].at, tokens[end - 1].end(), constructed_by_function + ("<" + type + ">"));
+        }
+    }
+}
+
+// Of a declarator's parentheses, which hold parameters of a function otherwise.
+bool holds_values(const Tokens &tokens, const Vectors &vectors, size_t i) {
+    const Token &first = tokens[i], &second = tokens[i + 1];
+    if (first.is(")") || is_address_space(first) || first.is("const") || first.is("volatile")) return false;
+    const bool is_type = names_scalar(first.text) || vectors.after_type(i);
+    return is_type ? second.is("(") || second.is("<") : first.kind != Token::word || second.kind != Token::word;
 }
 
 // Types by names of the text, but for pointers: parameters of templates, and names of others.
@@ -246,6 +313,75 @@ void rewrite_conversions(const Tokens &tokens, Edits &edits) {
     }
 }
 
+bool is_operand(const Token &token) {
+    static const std::set<std::string_view> others = {"const", "volatile", "noexcept", "override"};
+    const bool word = token.kind == Token::word && !others.count(token.text) && !is_address_space(token);
+    return word || token.kind == Token::number || token.is("(") || token.is("-") || token.is("*") || token.is("~") || token.is("!");
+}
+
+// (T)x, whose operand ends where that of a cast does: the operator binds less than all that a cast binds less than.
+void rewrite_casts(const Tokens &tokens, const Vectors &vectors, Edits &edits) {
+    for (size_t i = 1; i + 2 < tokens.size(); ++i) {
+        if (!tokens[i].is("(")) continue;
+        const size_t end = vectors.after_type(i + 1);
+        if (!end || !tokens[end].is(")") || end + 1 >= tokens.size() || !is_operand(tokens[end + 1])) continue;
+        const Token &before = tokens[i - 1];
+        const bool called = before.kind == Token::word && !before.is("return") && !before.is("else") && !before.is("case");
+        if (called || before.is(")") || before.is("]") || before.kind == Token::directive) continue;
+        edits.replace(tokens[i].at, tokens[end].end(),
+                      cast_by_operator + ("<" + joined(tokens, {i + 1, end}) + ">()->*"));
+    }
+}
+
+// T x(1, 2), of which C++ makes no vector.
+void rewrite_declarators(const Tokens &tokens, const Vectors &vectors, Edits &edits) {
+    for (size_t i = 1; i + 2 < tokens.size(); ++i) {
+        if (tokens[i - 1].is(".") || tokens[i - 1].is("<") || tokens[i - 1].is("(")) {
+            if (!(tokens[i - 1].is("(") && i > 1 && tokens[i - 2].is("for"))) continue;
+        }
+        size_t name = vectors.after_type(i);
+        const std::string type = name ? joined(tokens, {i, name}) : "";
+        while (name && name + 2 < tokens.size() && tokens[name].kind == Token::word && tokens[name + 1].is("(")) {
+            const size_t after = after_group(tokens, name + 1);
+            const bool ends = after < tokens.size() && (tokens[after].is(";") || tokens[after].is(","));
+            if (!ends || tokens[name].is("operator") || !holds_values(tokens, vectors, name + 2)) break;
+            edits.replace(tokens[name + 1].at, tokens[name + 1].end(),
+                          " = " + std::string(constructed_by_function) + "<" + type + ">(");
+            name = tokens[after].is(",") ? after + 1 : 0;
+        }
+    }
+}
+
+// C++ finds no arguments of `vec`, which gives a class for truths.
+void rewrite_parameters(const Tokens &tokens, Edits &edits) {
+    for (size_t i = 0; i + 1 < tokens.size(); ++i) {
+        if (!tokens[i].is("template") || !tokens[i + 1].is("<")) continue;
+        size_t list = i;
+        while (list < tokens.size() && !tokens[list].is("(") && !tokens[list].is(";") && !tokens[list].is("{")) ++list;
+        if (list >= tokens.size() || !tokens[list].is("(")) continue;
+        for (size_t j = list, end = after_group(tokens, list); j < end; ++j) {
+            if (tokens[j].is("vec") && tokens[j + 1].is("<")) edits.replace(tokens[j].at, tokens[j].end(), "native_vector");
+        }
+    }
+}
+
+// Of an array in an address space, as a parameter: it is a pointer.
+void rewrite_arrays(const Tokens &tokens, Edits &edits) {
+    for (size_t i = 2; i + 1 < tokens.size(); ++i) {
+        if (tokens[i].kind != Token::word || !tokens[i + 1].is("[") || opens_attribute(tokens, i + 1)) continue;
+        const size_t after = after_group(tokens, i + 1);
+        if (after >= tokens.size() || !(tokens[after].is(",") || tokens[after].is(")"))) continue;
+        size_t from = i - 1;
+        bool in_space = false;
+        for (; from && (tokens[from].kind == Token::word || tokens[from].is(":")); --from) {
+            in_space |= is_address_space(tokens[from]);
+        }
+        if (!in_space || !(tokens[from].is("(") || tokens[from].is(","))) continue;
+        edits.replace(tokens[i].at, tokens[i].at, "*");
+        edits.replace(tokens[i + 1].at, tokens[after - 1].end(), "");
+    }
+}
+
 bool compares(const Tokens &tokens, size_t i) {
     const auto joins = [&](size_t j, const char *text) {
         return tokens[j].is(text) && tokens[j].end() == tokens[j + 1].at;
@@ -262,8 +398,8 @@ bool compares(const Tokens &tokens, size_t i) {
     while (tokens[i].is("<") && to + 2 < tokens.size() && in_list(to + 1)) ++to;
     if (tokens[from - 1].is("<")) return false;
     if (tokens[to + 1].is(">") && !tokens[to + 2].is(">")) return false;
-    const bool shifts = joins(i, "<") || joins(i, ">") ? tokens[i + 1].is(tokens[i].text) : joins(i - 1, "-");
-    return !shifts && !joins(i - 1, "<") && !joins(i - 1, ">");
+    const bool shifts = (joins(i, "<") || joins(i, ">")) && tokens[i + 1].is(tokens[i].text);
+    return !shifts && !joins(i - 1, "-") && !joins(i - 1, "<") && !joins(i - 1, ">");
 }
 
 // A group in parentheses that is a comparison: the compiler's own vectors need to hear that it is one of truths.
@@ -371,18 +507,29 @@ void drop_instances(const Tokens &tokens, const Declarations &found, Edits &edit
     }
 }
 
-// C++ makes none by the name of its type, as Metal does: it is made by its use.
+// C++ makes none by the name of its type, as Metal does: it is made by its use, as what the text says it is.
 void use_instances(const Tokens &tokens, const Declarations &found, Edits &edits) {
     unsigned number = 0;
     for (const Kernel &kernel : found.kernels) {
         if (!kernel.is_instance) continue;
-        edits.replace(tokens[kernel.statement.from].at, tokens[kernel.statement.to - 1].end(),
-                      "auto *softmetal_instance_" + std::to_string(number++) + " = &" + own(kernel.name) + ";");
+        const Range whole = kernel.statement;
+        const std::string name = "softmetal_instance_" + std::to_string(number++);
+        std::string declared = "auto *" + name;
+        if (tokens[whole.to - 2].is(")")) {
+            declared = "void (*" + name + ")";
+            size_t list = whole.from;
+            while (list < whole.to && !(tokens[list].is("(") && after_group(tokens, list) == whole.to - 1)) ++list;
+            for (size_t i = list; i < whole.to - 1; ++i) {
+                if (opens_attribute(tokens, i)) i = after_group(tokens, i);
+                declared += std::string(tokens[i].text) + (tokens[i].is(":") ? "" : " ");
+            }
+        }
+        edits.replace(tokens[whole.from].at, tokens[whole.to - 1].end(), declared + " = &" + own(kernel.name) + ";");
     }
 }
 
-void merge_spaces(const Tokens &tokens, const Declarations &found, Edits &edits) {
-    for (const Replacement &one : found.without_spaces) {
+void replace_all(const Tokens &tokens, const std::vector<Replacement> &all, Edits &edits) {
+    for (const Replacement &one : all) {
         const size_t from = tokens[one.tokens.from].at;
         edits.replace(from, one.tokens.empty() ? from : tokens[one.tokens.to - 1].end(), one.text);
     }
@@ -552,7 +699,7 @@ Translation translate(const std::string &source, const ConstantValues &values) {
         rewrite_variables(tokens, found, edits);
         rewrite_constants(tokens, found, values, edits);
         drop_instances(tokens, found, edits);
-        merge_spaces(tokens, found, edits);
+        replace_all(tokens, found.without_spaces, edits);
         drop_attributes(tokens, edits);
         return {at_line(1) + edits.apply() + table(tokens, found), ""};
     } catch (const Mistake &mistake) {
@@ -576,8 +723,14 @@ Translation translate_for_check(const std::string &source, unsigned version) {
         use_instances(tokens, found, edits);
         drop_attributes(tokens, edits);
         rewrite_comparisons(tokens, edits);
-        rewrite_constructors(tokens, edits);
         rewrite_conversions(tokens, edits);
+        replace_all(tokens, found.without_spaces_of_this, edits);
+        const Vectors vectors(tokens);
+        rewrite_constructors(tokens, vectors, edits);
+        rewrite_casts(tokens, vectors, edits);
+        rewrite_declarators(tokens, vectors, edits);
+        rewrite_parameters(tokens, edits);
+        rewrite_arrays(tokens, edits);
         refer_to_variables(tokens, found, edits);
         return {at_line(1) + edits.apply(), ""};
     } catch (const Mistake &mistake) {
