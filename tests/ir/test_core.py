@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import copy
 import pickle
+from collections.abc import Mapping
+from itertools import chain
 
 import pytest
+from hypothesis import given
 
+from iris.compiler.pipelines import GRAPH_PIPELINE, METAL_PIPELINE
 from iris.errors import DeclarationError, RewriteError, TypeMistake, VerifyError
 from iris.ir import Facet, Level, Location, Module, Op, Value, parse, verify
 from iris.ir.attributes import Integer
 from iris.ir.builder import Builder
 from iris.ir.control import For, Func, If, Return, Yield
-from iris.ir.core import OPS
+from iris.ir.core import OPS, Region
 from iris.ir.declare import attribute, optional, result, variadic
 from iris.ir.math import Add, Compare, Constant, Mul, Neg, Predicate
 from iris.ir.tile import Load
 from iris.ir.types import DType, Ptr, Registers, Tensor, Tile, bool_, f16, f32, i8, i32, i64
+from iris.passes import Pass, run
+from iris.passes.manager import Instrument
+from iris.passes.pipeline import Pipeline
+from iris.testing import programs
+from iris.tools.replay import Program
 from random_ir import random_module
 from support import counts
 
@@ -271,6 +280,85 @@ def test_a_region_may_change_while_it_is_walked() -> None:
     for op in func.body:
         op.erase()
     assert list(func.body) == []
+
+
+def found_in(region: Region) -> list[Op]:
+    """The ops in a region, from the links between them alone."""
+    return [op for outer in region for op in (outer, *chain(*map(found_in, outer.regions)))]
+
+
+def test_a_walk_is_of_what_is_there_now() -> None:
+    func, b = function(("x", f32), ("c", bool_))
+    x, c = func.body.arguments
+    branch = b.insert(If(c, []))
+    with b.inside(branch.then):
+        b.insert(Neg(x))
+    b.insert(Return([]))
+    module = Module([func])
+
+    def walked() -> list[str]:
+        ops = module.walk()
+        assert [*ops] == found_in(module.body)
+        assert [*func.walk()] == [*ops]
+        assert [func, *func.body.walk()] == [*ops]
+        return [op.name for op in ops[1:]]
+
+    before = module.walk()
+    assert walked() == ["if", "neg", "return"]
+    with b.inside(branch.otherwise):
+        b.insert(Mul(x, x))
+    assert walked() == ["if", "neg", "mul", "return"]
+    branch.set_regions((branch.otherwise, branch.then))
+    assert walked() == ["if", "mul", "neg", "return"]
+    func.body.end.insert_before(Add(x, x))
+    assert walked() == ["if", "mul", "neg", "add", "return"]
+    moved = branch.then.first
+    assert moved is not None
+    moved.detach()
+    assert walked() == ["if", "neg", "add", "return"]
+    branch.insert_before(moved)
+    assert walked() == ["mul", "if", "neg", "add", "return"]
+    branch.erase()
+    assert walked() == ["mul", "add", "return"]
+    assert [op.name for op in before] == ["func", "if", "neg", "return"]
+
+
+class WalksAgain(Instrument):
+    """Compares walks with the links between ops, before and after each pass."""
+
+    changes = 0
+
+    def start(self, module: Module, pipeline: Pipeline) -> None:
+        self.walked = [*module.walk()]
+
+    def after(
+        self, position: int, done: Pass, module: Module, seconds: float, counts: Mapping[str, int]
+    ) -> None:
+        before, self.walked = self.walked, [*module.walk()]
+        assert self.walked == found_in(module.body), done
+        self.changes += self.walked != before
+
+
+def test_random_passes_are_seen_by_walks() -> None:
+    watch = WalksAgain()
+    for seed in range(counts(50, 500)):
+        run(random_module(seed), "fold,canonicalize,cse,licm,dce", [watch])
+    assert watch.changes > counts(50, 500)
+
+
+@given(programs.tile())
+def test_passes_over_tiles_are_seen_by_walks(program: Program) -> None:
+    run(program.module, METAL_PIPELINE, [WalksAgain()])
+
+
+@given(programs.graph())
+def test_passes_over_graphs_are_seen_by_walks(program: Program) -> None:
+    run(program.module, GRAPH_PIPELINE, [WalksAgain()])
+
+
+@given(programs.metal(), programs.pipelines())
+def test_passes_over_threads_are_seen_by_walks(program: Program, pipeline: Pipeline) -> None:
+    run(program.module, pipeline, [WalksAgain()])
 
 
 # Equality.

@@ -138,6 +138,8 @@ class OpMeta(type):
         cls.spec = spec  # type: ignore[attr-defined]
         by_hand = vars(Op)["effects"] is not cls.effects  # type: ignore[attr-defined]
         cls.touches_nothing = not (by_hand or spec.touched or spec.made)  # type: ignore[attr-defined]
+        ends = vars(Op)["ends"] is cls.ends  # type: ignore[attr-defined]
+        cls.only_computes = ends and cls.touches_nothing  # type: ignore[attr-defined]
         known = OPS.get(op_name)
         if known is not None and known.__module__ != cls.__module__:
             raise DeclarationError(f"two ops are called {op_name!r}: {known} and {cls}")
@@ -181,6 +183,7 @@ class Op(metaclass=OpMeta):
     isolated: ClassVar[bool] = False  # its regions see no value from outside
     loops: ClassVar[bool] = False  # its regions may run again and again
     touches_nothing: ClassVar[bool] = False  # `effects` is sure to be empty, its regions apart
+    only_computes: ClassVar[bool] = False  # and it is sure to end
 
     operands: tuple[Value, ...]
     attributes: tuple[Any, ...]
@@ -247,10 +250,7 @@ class Op(metaclass=OpMeta):
             types = None if spec.inferred else arguments[end:]
         else:
             operands, attributes, types = spec.bind(arguments, named)
-        self._set_up(operands, attributes, (), location)
-        if types is None:
-            types = self.infer()  # type: ignore[attr-defined]
-        self.results = self._made(types)
+        self._set_up(operands, attributes, types, (), location)
         if spec.regions:
             self.regions = tuple([Region(self, types) for types in self.region_arguments()])
 
@@ -265,34 +265,34 @@ class Op(metaclass=OpMeta):
     ) -> AnyOp:
         """An op from its parts, unchecked: for cloning and parsing."""
         op = _new(cls)
-        op._set_up(operands, attributes, regions, location)
-        op.results = op._made(types)
+        op._set_up(operands, attributes, types, regions, location)
         return op
 
     def _set_up(
         self,
         operands: tuple[Value, ...],
         attributes: tuple[Any, ...],
+        types: Sequence[Type] | None,
         regions: tuple[Region, ...],
         location: Location | None,
     ) -> None:
-        """All but the results."""
+        """All parts, with new results: of the types that are inferred, unless some are given."""
         self.operands = operands
         self.attributes = attributes
         self.regions = regions
-        self.results = ()
         self.location = location
         self.parent = self.previous = self.next = None
         for value in operands:
             value.users[self] = None
         for region in regions:
             region.owner = self
-
-    def _made(self, types: Sequence[Type]) -> tuple[Value, ...]:
-        """New results of these types."""
+        if types is None:
+            self.results = ()
+            types = self.infer()  # type: ignore[attr-defined]
         if len(types) == 1:
-            return (Value(types[0], self, None, 0, None),)
-        return tuple([Value(t, self, None, i, None) for i, t in enumerate(types)])
+            self.results = (Value(types[0], self, None, 0, None),)
+        else:
+            self.results = tuple([Value(t, self, None, i, None) for i, t in enumerate(types)])
 
     def clone(self: AnyOp, mapping: dict[Value, Value]) -> AnyOp:
         """Copy the op and the ops inside it, with operands looked up in `mapping`.
@@ -302,17 +302,12 @@ class Op(metaclass=OpMeta):
         get = mapping.get
         copy = _new(type(self))
         regions = tuple([Region.like(r, mapping) for r in self.regions]) if self.regions else ()
-        copy._set_up(
-            tuple([get(v, v) for v in self.operands]),
-            self.attributes,
-            regions,
-            self.location,
-        )
-        results = []
-        for old in self.results:
-            new = mapping[old] = Value(old.type, copy, None, old.index, old.name)
-            results.append(new)
-        copy.results = tuple(results)
+        operands = tuple([get(v, v) for v in self.operands])
+        types = [v.type for v in self.results]
+        copy._set_up(operands, self.attributes, types, regions, self.location)
+        for old, new in zip(self.results, copy.results, strict=True):
+            new.name = old.name
+            mapping[old] = new
         return copy
 
     # Reading and changing ops.
@@ -342,6 +337,13 @@ class Op(metaclass=OpMeta):
                 for field, old in zip(self.spec.attributes, self.attributes, strict=True)
             ]
         )
+
+    def set_regions(self, regions: tuple[Region, ...]) -> None:
+        self.regions = regions
+        for region in regions:
+            region.owner = self
+        if self.parent is not None:
+            self.parent._forget_walk()
 
     @property
     def enclosing(self) -> Region:
@@ -382,9 +384,12 @@ class Op(metaclass=OpMeta):
             for op in region:
                 op._drop_uses()
 
-    def walk(self) -> list[Op]:
+    def walk(self) -> Sequence[Op]:
         """The op and all ops in it, outer before inner, in program order."""
-        return _walk(self.regions, [self])
+        ops = [self]
+        for region in self.regions:
+            ops += region.walk()
+        return ops
 
     def is_inside(self, other: Op) -> bool:
         """Whether the op is `other` or within it."""
@@ -414,10 +419,13 @@ class Op(metaclass=OpMeta):
 class Region:
     """One block: arguments, and a doubly linked list of ops."""
 
-    __slots__ = ("arguments", "first", "last", "owner")
+    __slots__ = ("_walked", "arguments", "first", "last", "owner")
 
     def __init__(self, owner: Op | None = None, types: Sequence[Type] = ()):
         self.owner = owner
+        # The ops of the last walk, while they are the same.  Where a region has them, so has each
+        # region in it.
+        self._walked: list[Op] | None = None
         self.arguments = [Value(t, None, self, i, None) for i, t in enumerate(types)]
         self.first: Op | None = None
         self.last: Op | None = None
@@ -460,6 +468,8 @@ class Region:
         return argument
 
     def append(self, op: Op) -> None:
+        if self._walked is not None:
+            self._forget_walk()
         op.parent = self
         last = op.previous = self.last
         if last is None:
@@ -473,6 +483,8 @@ class Region:
         if before is None:
             self.append(op)
             return
+        if self._walked is not None:
+            self._forget_walk()
         op.parent, op.next, op.previous = self, before, before.previous
         if before.previous is None:
             self.first = op
@@ -481,6 +493,8 @@ class Region:
         before.previous = op
 
     def remove(self, op: Op) -> None:
+        if self._walked is not None:
+            self._forget_walk()
         if op.previous is None:
             self.first = op.next
         else:
@@ -491,20 +505,28 @@ class Region:
             op.next.previous = op.previous
         op.parent = op.previous = op.next = None
 
-    def walk(self) -> list[Op]:
-        return _walk((self,), [])
+    def walk(self) -> Sequence[Op]:
+        """All ops in the region, outer before inner, in program order; changes come to be seen in
+        the next walk."""
+        ops = self._walked
+        if ops is None:
+            ops = []
+            op = self.first
+            while op is not None:
+                ops.append(op)
+                if op.regions:
+                    for region in op.regions:
+                        ops += region.walk()
+                op = op.next
+            self._walked = ops
+        return ops
 
-
-def _walk(regions: Sequence[Region], found: list[Op]) -> list[Op]:
-    """Add the ops in regions to those found.  A list takes a third of the time of a generator."""
-    for region in regions:
-        op = region.first
-        while op is not None:
-            found.append(op)
-            if op.regions:
-                _walk(op.regions, found)
-            op = op.next
-    return found
+    def _forget_walk(self) -> None:
+        region: Region | None = self
+        while region is not None and region._walked is not None:
+            region._walked = None
+            owner = region.owner
+            region = None if owner is None else owner.parent
 
 
 class Module:
@@ -523,7 +545,7 @@ class Module:
     def __iter__(self) -> Iterator[Op]:
         return iter(self.body)
 
-    def walk(self) -> list[Op]:
+    def walk(self) -> Sequence[Op]:
         return self.body.walk()
 
     def values(self) -> Iterator[Value]:

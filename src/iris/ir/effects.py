@@ -101,9 +101,7 @@ def must_run(op: Op) -> bool:
 
     The ops inside it do not count.
     """
-    if op.touches_nothing:
-        return not op.ends()
-    return not op.ends() or bool(writes(op.effects()))
+    return not op.only_computes and (not op.ends() or bool(writes(op.effects())))
 
 
 def asks_others(op: Op) -> bool:

@@ -132,7 +132,8 @@ def with_results(
     op: AnyOp, operands: tuple[Value, ...], kept: Sequence[Value], more: Sequence[Type] = ()
 ) -> AnyOp:
     """Put in place of an op one with its regions, the results of it that are kept, and more."""
-    regions, op.regions = op.regions, ()
+    regions = op.regions
+    op.set_regions(())
     types = [*[v.type for v in kept], *more]
     new = type(op).create(operands, op.attributes, types, regions, op.location)
     op.insert_before(new)

@@ -45,7 +45,7 @@ T = TypeVar("T")
 ALIKE = 4  # values that are tried in place of another one
 
 
-def ops_of(program: Program) -> list[Op]:
+def ops_of(program: Program) -> Sequence[Op]:
     """The ops of the function that is launched, outer before inner."""
     return program.function.body.walk()
 

@@ -154,7 +154,7 @@ def branch_on_the_positive(op: If, rewriter: Rewriter) -> None:
     """`if (not c)` becomes `if c`, the branches swapped."""
     inner = op.condition.op
     if isinstance(inner, math.Not):
-        op.regions = (op.otherwise, op.then)
+        op.set_regions((op.otherwise, op.then))
         rewriter.set_operands(op, (inner.x,))
 
 

@@ -39,7 +39,7 @@ class DeadCodeElimination(Pass):
         for function in module:
             marks.need_op(function)
             for op in function.walk():
-                if must_run(op):
+                if not op.only_computes and must_run(op):
                     marks.need_op(op)
         marks.settle()
         sweep = _Sweep(marks)

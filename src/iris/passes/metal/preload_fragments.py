@@ -142,7 +142,8 @@ class _FragmentsAhead:
         loop = self.loop
         for value in self.fragments:
             self.body.add_argument(value.type, value.name)
-        regions, loop.regions = loop.regions, ()
+        regions = loop.regions
+        loop.set_regions(())
         operands = (loop.lower, last, loop.step, *loop.initial, *first)
         types = [v.type for v in (*loop.results, *first)]
         new: For = For.create(operands, loop.attributes, types, regions, loop.location)
