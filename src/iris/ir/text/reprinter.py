@@ -39,17 +39,20 @@ class Reprinter:
         self._text: list[str] = []
         self._values: list[Value] = []  # one for each gap
         self._defined: list[Value] = []
+        self._objects: list[object] = []  # all that the text is made of, but for values
         self._op(function, "")
         printer = Printer(locations=True)
         printer.define(self._defined, self._usual)
         names = list(map(printer.names.get, self._values))
         if None in names:  # broken IR, which uses values that nothing defines
             names = list(map(printer.name, self._values))
-        return _State(function, self._defined), "\n".join(self._text) % tuple(names)
+        return _State([*self._objects, *self._defined]), "\n".join(self._text) % tuple(names)
 
     def _region(self, region: Region, indent: str) -> None:
         self._defined += region.arguments
-        text, values, defined, ops = self._text, self._values, self._defined, self._known
+        self._objects += region, region.arguments  # a list that changes in place
+        objects, text, values = self._objects, self._text, self._values
+        defined, ops = self._defined, self._known
         op = region.first
         while op is not None:
             if op.regions:
@@ -66,6 +69,7 @@ class Reprinter:
                     or known[3] != types
                 ):
                     known = ops[op] = self._line(op, types)
+                objects.append(op)
                 text.append(indent + known[4])
                 values += results
                 values += operands
@@ -97,6 +101,7 @@ class Reprinter:
 
     def _op(self, op: Op, indent: str) -> None:
         """Print an op with regions."""
+        self._objects.append(op)
         self._defined += op.results
         arguments = [v for region in op.regions for v in region.arguments]
         values = [*op.results, *op.operands, *arguments]
@@ -114,21 +119,18 @@ class Reprinter:
 
 
 class _State:
-    """What the ops, regions and values of a function hold.
+    """What the slots of objects hold.
 
     The collector reads the slots of all of them in one call, and compares them in another; a loop
     that looked at the few that are printed would take five times as long.
     """
 
-    def __init__(self, function: Op, values: Sequence[Value]):
-        ops = function.walk()
-        regions = [region for op in ops for region in op.regions]
-        arguments = [region.arguments for region in regions]  # lists, which change in place
-        self._objects = *ops, *regions, *arguments, *values
-        self._held = get_referents(*self._objects)
+    def __init__(self, objects: Sequence[object]):
+        self._objects = objects
+        self._held = get_referents(*objects)
 
     def is_now(self) -> bool:
-        """Whether nothing has changed since."""
+        """Whether they still hold the same."""
         return self._held == get_referents(*self._objects)
 
 
