@@ -115,6 +115,38 @@ func graph @g returns=[f32](%x: f32) {
     assert len(compares.texts) == 1 + 7
 
 
+def test_each_change_of_regions_is_seen() -> None:
+    module = parse("""\
+func graph @f returns=[f32](%c: bool, %x: f32) {
+  %a: f32 = mul %x, %x
+  %r: f32 = if %c {
+    %b: f32 = add %a, %x
+    yield %b
+  } else {
+    yield %x
+  }
+  return %r
+}
+""")
+    compares = Compares()
+    compares.start(module, Pipeline(()))
+    function = next(iter(module))
+    product, branch, _ = function.regions[0]
+    total = branch.regions[0].first
+    assert total is not None
+    product.detach()
+    total.insert_before(product)
+    compares.compare(module)
+    total.detach()
+    product.insert_before(total)
+    compares.compare(module)
+    branch.regions = branch.regions[::-1]
+    compares.compare(module)
+    function.regions[0].add_argument(f16, "y")  # to a list that stays the same one
+    compares.compare(module)
+    assert len(compares.texts) == 1 + 5
+
+
 def test_a_constant_is_called_by_its_number() -> None:
     module = parse("""\
 func graph @f returns=[f32] {

@@ -93,6 +93,14 @@ def test_breakpoints_on_lines_of_the_listing_and_of_python(steps: Steps) -> None
     assert steps.status == 0
 
 
+def test_a_line_of_python_stops_once_for_all_its_ops(steps: Steps) -> None:
+    out = steps(LOOP, ["b sum.py:7", "c", "p %i", "c", "p %i", "c", "p %i", "c"])
+    assert out.count("breakpoint sum.py:7\n") == 3
+    assert out.count("    8   %x: f32 = tile.load %X, %i\n") == 3
+    assert "%i = 0\n" in out
+    assert "%i = 2\n" in out
+
+
 def test_a_watched_value_stops_where_it_changes(steps: Steps) -> None:
     out = steps(LOOP, ["watch %acc", "c", "c", "p %i", "watch %X[2]", "values", "c"])
     assert [line for line in out.splitlines() if line.startswith("changed")] == [

@@ -154,12 +154,14 @@ class Stepper(cmd.Cmd, Observer):
         return bool(self.frame.runs(self.place.number, self.place.thread))
 
     def _is_at(self, place: str, op: Op) -> bool:
+        """Whether an op is on a line of the listing, or the first of those of a source line."""
         file, _, line = place.rpartition(":")
         if not file:
             return self.listing.line_of.get(op) == int(line)
         if op.location is None or op.location.line != int(line):
             return False
-        return PurePath(op.location.file).match(file)
+        goes_on = op.previous is not None and op.previous.location == op.location
+        return not goes_on and PurePath(op.location.file).match(file)
 
     def _changes(self, how: str) -> list[str]:
         changed = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -68,6 +69,16 @@ def test_a_script(tmp_path: Path) -> None:
     done = run("-m", "iris.triton", "script.py", "one", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "['one'] iris.triton\n"
+
+
+def test_a_command_on_a_script(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(SCRIPT)
+    iris = shutil.which("iris", path=str(Path(sys.executable).parent))
+    assert iris is not None
+    done = run("-m", "iris.triton", iris, "explain", "script.py", "one", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "\n@curved:\n" in done.stdout
+    assert "\n@twice:\n" in done.stdout
 
 
 def test_an_installed_triton_is_not_shadowed_unasked(tmp_path: Path) -> None:

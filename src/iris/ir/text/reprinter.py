@@ -6,20 +6,18 @@ of the names that the values have now.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
+from gc import get_referents
 
 from iris.ir.core import Location, Module, Op, Region, Value
 from iris.ir.text.printer import Printer
-
-_GAP = re.compile("\0(\\d+) ")
 
 
 class Reprinter:
     """Prints as `to_text` does with locations, fast where little has changed since last time."""
 
     def __init__(self) -> None:
-        self._printed: dict[Op, tuple[object, str]] = {}  # by function: its state and text
+        self._printed: dict[Op, tuple[_State, str]] = {}  # by function
         # The lines of ops without regions, each after what it depends on.
         self._known: dict[Op, tuple[object, Location | None, int, object, str]] = {}
         # Lines without their locations, by what else they depend on; and the texts of locations.
@@ -34,25 +32,27 @@ class Reprinter:
         self._printed = {function: self._function(function) for function in module}
         return "\n\n".join([text for _, text in self._printed.values()]) + "\n"
 
-    def _function(self, function: Op) -> tuple[object, str]:
+    def _function(self, function: Op) -> tuple[_State, str]:
+        printed = self._printed.get(function)
+        if printed is not None and printed[0].is_now():
+            return printed
         self._text: list[str] = []
         self._values: list[Value] = []  # one for each gap
         self._defined: list[Value] = []
+        self._objects: list[object] = []  # all that the text is made of, but for values
         self._op(function, "")
-        state = self._text, self._values, [v.name for v in self._defined]
-        printed = self._printed.get(function)
-        if printed is not None and printed[0] == state:
-            return printed
         printer = Printer(locations=True)
         printer.define(self._defined, self._usual)
         names = list(map(printer.names.get, self._values))
         if None in names:  # broken IR, which uses values that nothing defines
             names = list(map(printer.name, self._values))
-        return state, "\n".join(self._text) % tuple(names)
+        return _State([*self._objects, *self._defined]), "\n".join(self._text) % tuple(names)
 
     def _region(self, region: Region, indent: str) -> None:
         self._defined += region.arguments
-        text, values, defined, ops = self._text, self._values, self._defined, self._known
+        self._objects += region, region.arguments  # a list that changes in place
+        objects, text, values = self._objects, self._text, self._values
+        defined, ops = self._defined, self._known
         op = region.first
         while op is not None:
             if op.regions:
@@ -69,6 +69,7 @@ class Reprinter:
                     or known[3] != types
                 ):
                     known = ops[op] = self._line(op, types)
+                objects.append(op)
                 text.append(indent + known[4])
                 values += results
                 values += operands
@@ -100,6 +101,7 @@ class Reprinter:
 
     def _op(self, op: Op, indent: str) -> None:
         """Print an op with regions."""
+        self._objects.append(op)
         self._defined += op.results
         arguments = [v for region in op.regions for v in region.arguments]
         values = [*op.results, *op.operands, *arguments]
@@ -116,6 +118,22 @@ class Reprinter:
         self._text.append(indent + known[1][-1][0])
 
 
+class _State:
+    """What the slots of objects hold.
+
+    The collector reads the slots of all of them in one call, and compares them in another; a loop
+    that looked at the few that are printed would take five times as long.
+    """
+
+    def __init__(self, objects: Sequence[object]):
+        self._objects = objects
+        self._held = get_referents(*objects)
+
+    def is_now(self) -> bool:
+        """Whether they still hold the same."""
+        return self._held == get_referents(*self._objects)
+
+
 class _Gaps(Printer):
     """Prints single ops, with gaps where names go."""
 
@@ -129,12 +147,7 @@ class _Gaps(Printer):
 
     def around(self, op: Op, values: Sequence[Value]) -> list[tuple[str, list[int]]]:
         """The lines around the regions of an op, and which of the values go into the gaps."""
-        self.names = {value: f"\0{i} " for i, value in enumerate(values)}
+        self.names = {value: f"\0{i}\0" for i, value in enumerate(values)}
         lines = [*self.heads(op), "}" + self.place(op)]
-        return [
-            (
-                _GAP.sub("%s", line.replace("%", "%%")),
-                [int(i) for i in _GAP.findall(line)],
-            )
-            for line in lines
-        ]
+        parts = [line.replace("%", "%%").split("\0") for line in lines]
+        return [("%s".join(part[::2]), [*map(int, part[1::2])]) for part in parts]
