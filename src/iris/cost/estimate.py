@@ -261,8 +261,8 @@ class _Walk:
         self.counts.results += size * self.is_inside
 
     def fetch(self, base: Value, passed: int) -> None:
-        """Count bytes that a load passes.  Loops are taken to load the same part of an array; what
-        is loaded before one is another part."""
+        """Count bytes that a load passes.  Loops are taken to load the same part of an array; a
+        load before them reads another part."""
         self.counts.fetched += passed
         if self.is_inside:
             by_loop = self.fetched[base]
