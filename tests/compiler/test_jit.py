@@ -473,7 +473,7 @@ def test_smaller_tiles_are_tried_and_the_first_error_is_told() -> None:
         tried.append(str(module))
         if len(tried) == 1:
             raise OutOfResources("too much for the GPU")
-        if len(tried) <= 3 or fails:
+        if fails or "programs 256 " not in tried[-1]:
             raise PipelineError("rows do not fit a program")
         return tried[-1]
 
@@ -484,7 +484,7 @@ def test_smaller_tiles_are_tried_and_the_first_error_is_told() -> None:
     tried.clear()
     with pytest.raises(OutOfResources, match="too much for the GPU"):
         with_smaller_tiles(first, Pipeline(), DEFAULT, lower)
-    assert len(tried) == 4
+    assert len(tried) == len(set(tried)) > 1, "no schedule is tried twice"
 
 
 @pytest.mark.parametrize("kind", [float, np.float32, np.float64])

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from hypothesis.strategies import SearchStrategy, sampled_from
 
+from iris.codegen.languages.msl import MSL
 from iris.ir.control import Func, Return, Yield
 from iris.ir.math import Constant
 from iris.ir.types import DTYPES
@@ -79,7 +80,7 @@ ORACLES = {
     found.name: found
     for found in (
         *PROPERTIES.values(),
-        *of_text("softmetal"),
+        *of_text("softmetal", MSL),
         Property(
             "graph-text",
             "graph",

@@ -10,6 +10,7 @@ from hypothesis import Phase, given, settings
 
 from iris.codegen.emitter import emit
 from iris.codegen.languages.cuda import CUDA
+from iris.codegen.languages.msl import MSL
 from iris.compiler.compilation import entry_of
 from iris.frontend.cuda.clang import CLANG
 from iris.passes import Pipeline
@@ -40,7 +41,7 @@ def test_softmetal_stores_what_the_evaluation_says(kernel: threads.Kernel) -> No
 def test_interpreters_and_a_device_agree_on_several_kernels(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    (agree,) = [one for one in of_text("softmetal") if one.name == "threads"]
+    (agree,) = [one for one in of_text("softmetal", MSL) if one.name == "threads"]
     several = [_drawn(seed) for seed in range(3)]
     agree.holds(several, 0.0)
 

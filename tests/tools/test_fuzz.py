@@ -137,6 +137,7 @@ def test_a_pass_of_ones_own(tmp_path: Path) -> None:
         (["--passes", "no-such"], "no-such"),
         (["--level", "graph", "--passes", "insert-barriers"], "there are metal"),
         (["--passes", "cse", "--device", "softmetal"], "not for one run"),
+        (["--device", "interp", "--property", "libraries"], "there is no property libraries"),
     ],
 )
 def test_wrong_usage(

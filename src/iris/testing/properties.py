@@ -14,6 +14,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from iris.codegen.language import Language
+from iris.codegen.languages.msl import MSL
 from iris.compiler.pipelines import TEXT_PIPELINE, THREAD_PIPELINE, TILE_PIPELINE
 from iris.ir import graph, math, metal, tile
 from iris.ir.control import For, If, While
@@ -96,11 +98,13 @@ def of_passes(passes: str) -> list[Property]:
     ]
 
 
-def of_text(device: str) -> list[Property]:
-    """That a device does with texts, and with what is launched, what it must."""
+def of_text(device: str, accepts: Level | Language) -> list[Property]:
+    """That a device does with the kernels that it accepts, and with what is launched, what it must.
+    Where that is Metal's language, so it does with libraries of others' texts."""
     option = f"--device {device}"
     run, conform, call = (partial(f, device) for f in (_run, _conform, _call))
     schedule, meet = (partial(f, device) for f in (_schedule, _meet))
+    libraries = Property("libraries", "python", metal_calls.scripts, call, 1, option, "runtime")
     return [
         Property("text", "tile", _masked, run, TOGETHER, option),
         Property("thread-text", "metal", _portable, run, TOGETHER, option),
@@ -108,7 +112,7 @@ def of_text(device: str) -> list[Property]:
         Property("threads", "python", threads.kernels, meet, TOGETHER, option, "frontend"),
         Property("schedule-text", "graph", _handed, schedule, 1, option),
         Property("launches", "launches", launches.scripts, conform, 1, option, "runtime"),
-        Property("libraries", "python", metal_calls.scripts, call, 1, option, "runtime"),
+        *([libraries] if accepts is MSL else []),
     ]
 
 

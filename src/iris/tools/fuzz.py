@@ -36,6 +36,7 @@ from typing import TYPE_CHECKING, Any
 from iris.errors import IrisError, SettingError
 from iris.ir.core import OPS
 from iris.passes import Pipeline
+from iris.runtime.devices import select
 
 if TYPE_CHECKING:
     from iris.testing.hunt import Find, Hunted
@@ -130,7 +131,7 @@ def chosen(options: argparse.Namespace) -> list[Property]:
     if options.device and options.passes:
         raise SettingError("--passes and --device are not for one run: devices run no passes")
     if options.device:
-        found = of_text(options.device)
+        found = of_text(options.device, select(options.device).accepts)
     found = _wanted("level", options.level, found, lambda p: p.level)
     return _wanted("property", options.property, found, lambda p: p.name)
 
