@@ -754,36 +754,33 @@ __global__ void k(int *x) {
     x[1] = p.a + q.a;
 }
 """,
-    "reference to an argument": """\
-__device__ float &part(float4 &v, int i) { return reinterpret_cast<float *>(&v)[i]; }
-__global__ void k(float4 *x) {
-    float4 v = x[0];
-    part(v, 2) = 1.0f;
-    ^ a reference that leads to an argument is not assigned
+    "reference to one of two": """\
+__device__ void set(int &a) { a = 1; }
+__global__ void k(int *x) {
+    int a = 1, b = 2;
+    set(x[0] > 0 ? a : b);
+        ^ a reference to this is not translated: give it a variable of its own
+}
+""",
+    "reference to what is counted": """\
+__device__ void set(int &a) { a = 1; }
+__global__ void k(int *x) {
+    set(++x[0]);
+        ^ a reference to what an operator leaves is not translated
+}
+""",
+    "reference to a pointer": """\
+__device__ void next(int *&p) { p++; }
+                     ^ a pointer that changes is no parameter by reference
+__global__ void k(int *x) {
+    next(x);
+    x[0] = 1;
 }
 """,
     "clang's own": """\
 __global__ void k(int *x) {
     x[0] = y;
 ^ use of undeclared identifier 'y'
-}
-""",
-    "address": """\
-__device__ void set(float *x) { *x = 1; }
-__global__ void k(float *x) {
-    float4 mine = make_float4(0, 0, 0, 0);
-    set(&mine.y);
-        ^ this address of a thread's own variable is not translated
-}
-""",
-    "two references": """\
-__device__ void both(int &a, const int &b) { a += b; a += b; }
-__global__ void k(int *x) {
-    int2 two = make_int2(1, 2);
-    both(two.x, two.y);
-    both(two.x, two.x);
-         ^ two references of a call to one variable are not translated
-    x[0] = two.x;
 }
 """,
     "printf": """\
@@ -868,7 +865,10 @@ def test_what_is_not_translated_is_told_at_its_line(wrong: str, tmp_path: Path) 
         ("atomicAdd(w, 1ull);", "atomics are of 32 bits, not of u64"),
         ("while (n--) { *x = n; x = y; }", "x starts as the pointer x, and must stay"),
         ("if (n) x = y; *x = 1;", "x starts as the pointer y, and must stay"),
-        ("One s = {n}; atomicAdd(&s.a, 1);", "the address of a field of a thread's own"),
+        ("One s = {n}; atomicAdd(&s.a, 1);", "atomics are of arrays and __shared__ variables"),
+        ("int own = n; atomicCAS(&own, 1, 2);", "atomics are of arrays and __shared__ variables"),
+        ("int own = n; int *z = &own; z[n] = 1;", "leads to one variable, not to an array"),
+        ("int a = 1, b = 2; *(n ? &a : &b) = 3;", "a pointer leads into one array"),
         ("x[0] = *(volatile float *)y;", "only scalars of the array's own type can be volatile"),
     ],
 )

@@ -23,6 +23,15 @@ pytestmark = pytest.mark.skipif(shutil.which(CLANG) is None, reason=f"{CLANG} is
 TYPES = ("int", "unsigned", "short", "unsigned char", "float", "long", "bool")
 COUNTED = ("int", "unsigned")  # of which there are side effects
 THREADS = 32
+MIXED = """\
+__device__ int mixed(int &a, int &b, const int &c, int *all) {
+    a += 3;
+    b ^= a * 5;
+    all[1] -= b;
+    a += c;
+    return b - c;
+}
+"""
 
 
 class Draft:
@@ -103,6 +112,8 @@ class Draft:
             return f"{pad}{name} = {self.value(type_)};\n"
         if choose < 0.5:
             return f"{pad}all[(int)({self.expression(2)}) & 3] = (int)({self.expression()});\n"
+        if choose < 0.55:
+            return pad + self.by_reference([v for v, type_ in free if type_ == "int"])
         if choose < 0.6 and counted:
             return pad + self.side_effect(self.random.choice(counted))
         if choose < 0.65 and self.loops:
@@ -128,6 +139,13 @@ class Draft:
                 f"all[0] = {name}--, all[0] += {name};\n",
             ]
         )
+
+    def by_reference(self, variables: list[str]) -> str:
+        """A call whose references may be to one place, which its array leads to as well."""
+        elements = [f"all[(int)({self.expression(2)}) & 3]" for _ in range(2)]
+        a, b, c = [self.random.choice([*variables, *elements]) for _ in range(3)]
+        c = self.random.choice([c, c, f"(int)({self.expression(2)})"])
+        return f"all[{self.random.randrange(4)}] ^= mixed({a}, {b}, {c}, all);\n"
 
     def switch(self, depth: int) -> str:
         pad = "    " * depth
@@ -189,7 +207,7 @@ def compiled_here(text: str, folder: Path) -> ctypes.CDLL:
 @pytest.mark.parametrize("seed", range(counts(2, 50)))
 def test_functions_compute_what_clangs_code_does(seed: int, tmp_path: Path) -> None:
     names = [f"f{i}" for i in range(4)]
-    text = "".join([Draft(4 * seed + i).function(name) for i, name in enumerate(names)])
+    text = MIXED + "".join([Draft(4 * seed + i).function(name) for i, name in enumerate(names)])
     kernels = "".join(
         [
             f"__global__ void k{name}(const int *a, const int *b, const unsigned *c, int *out) {{\n"

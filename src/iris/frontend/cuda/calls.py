@@ -17,7 +17,16 @@ from iris.frontend.cuda.prelude import (
     UNARY,
     VECTORS,
 )
-from iris.frontend.cuda.translation import PLACES, Expression, Translation, call, name, unknown
+from iris.frontend.cuda.references import reference
+from iris.frontend.cuda.translation import (
+    PLACES,
+    Expression,
+    Pointer,
+    Translation,
+    call,
+    name,
+    unknown,
+)
 from iris.frontend.cuda.types import is_group, metal_vector, type_of
 from iris.frontend.cuda.words import ATOMICS, REDUCTIONS
 
@@ -108,7 +117,8 @@ def _combined(
     self: Translation, size: int, function: Node, this: ast.expr | None, x: Node
 ) -> ast.expr:
     """What a function of the file makes of the values of a tile's threads, two by two."""
-    for parameter in [one for one in inner(function) if one["kind"] == "ParmVarDecl"]:
+    parameters = [one for one in inner(function) if one["kind"] == "ParmVarDecl"]
+    for parameter in parameters:
         if type_of(parameter).is_reference and not type_of(parameter).is_const:
             raise unknown(parameter, "reduce takes a function that changes no argument")
     value = self.keep(self.expression(x), "combined")
@@ -116,9 +126,16 @@ def _combined(
     while size > 1:
         size //= 2
         other = self.keep(call("from_lane", value, size), "other")
-        given = [*before, *[call("copied", one) for one in (value, other)]]
+        pair = zip(parameters, (value, other), strict=True)
+        given = [*before, *[_passed(self, parameter, one) for parameter, one in pair]]
         value = self.keep(ast.Call(name(self.function_name(function)), given, []), "combined")
     return value
+
+
+def _passed(self: Translation, parameter: Node, value: ast.expr) -> ast.expr:
+    """A value of its own as an argument."""
+    type_ = type_of(parameter)
+    return call("cell" if type_.is_reference and type_.is_value else "copied", value)
 
 
 def _copy_bytes(self: Translation, node: Node, arguments: list[Node]) -> ast.expr:
@@ -184,7 +201,9 @@ def called(self: Translation, node: Node) -> ast.expr:
     """A call of a function; if it gives a reference, the value there."""
     made = PLACES[node["kind"]](self, node)
     is_place = node.get("valueCategory") == "lvalue" and not self.is_object(node)
-    return self.hold(call("loaded", made)) if is_place else made
+    if not is_place:
+        return made
+    return self.hold(self.element(Pointer(self.hold(made), None, type_of(node))).load())
 
 
 @_gives_place("CXXOperatorCallExpr")
@@ -238,12 +257,9 @@ def has_body(function: Node) -> bool:
 def of_file(
     self: Translation, node: Node, function: Node, arguments: list[Node], this: ast.expr | None
 ) -> ast.expr:
-    """A call of a device function, maybe of a struct, which gives its result and what it leaves in
-    references."""
+    """A call of a device function, maybe of a struct."""
     parameters = [one for one in inner(function) if one["kind"] == "ParmVarDecl"]
     given: list[ast.expr] = [] if this is None else [this]
-    changed: list[Node] = []
-    referred: list[tuple[str, ...]] = []  # the variables that references are to
     for parameter, argument in zip(parameters, arguments, strict=True):
         type_ = type_of(parameter)
         if is_group(parameter):
@@ -260,45 +276,14 @@ def of_file(
             continue
         if type_.is_pointer or type_of(argument).shape is not None:
             given.append(self.pointer(argument).whole)
-            continue
-        given.append(self.expression(argument))
-        if type_.is_reference:
-            referred.append(_path(argument))
-        if type_.is_reference and not type_.is_const:
-            changed.append(argument)
-    for argument in changed:  # each has a copy within the function, and would not see the others
-        path = _path(argument)
-        if path and sum([_overlap(path, other) for other in referred]) > 1:
-            raise unknown(argument, "two references of a call to one variable are not translated")
+        elif type_.is_reference:
+            given.append(reference(self, argument))
+        else:
+            given.append(self.expression(argument))
     made = ast.Call(name(self.function_name(function)), given, [])
-    if not changed:
-        is_void = function["kind"] == "CXXConstructorDecl" or type_of(node).word == "void"
-        is_void = is_void and not type_of(node).is_pointer
-        return made if is_void else self.hold(made, "result")
-    results = [self.fresh("result") for _ in range(len(changed) + 1)]
-    targets = ast.Tuple([ast.Name(text, ast.Store()) for text in results], ast.Store())
-    self.emit(ast.Assign([targets], made))
-    for argument, text in zip(changed, results[1:], strict=True):
-        self.store(argument, name(text))
-    return name(results[0])
-
-
-def _path(node: Node) -> tuple[str, ...]:
-    """A variable, and the fields that lead to a part of it; () for anything else."""
-    kind = node["kind"]
-    if kind == "DeclRefExpr":
-        return (node["referencedDecl"]["id"],)
-    if kind == "ParenExpr" or node.get("castKind") == "NoOp":
-        return _path(inner(node)[0])
-    if kind != "MemberExpr" or node["isArrow"]:
-        return ()
-    before = _path(inner(node)[0])
-    return (*before, node["name"]) if before else ()
-
-
-def _overlap(path: tuple[str, ...], other: tuple[str, ...]) -> bool:
-    shortest = min(len(path), len(other))
-    return shortest > 0 and path[:shortest] == other[:shortest]
+    is_void = function["kind"] == "CXXConstructorDecl" or type_of(node).word == "void"
+    is_void = is_void and not type_of(node).is_pointer
+    return made if is_void else self.hold(made, "result")
 
 
 # Cooperative groups.

@@ -10,8 +10,8 @@ import numpy as np
 
 from iris.frontend.cuda import records
 from iris.frontend.cuda.calls import called, has_body, member_called, of_file
-from iris.frontend.cuda.clang import PRELUDE, Node, inner, place_of
-from iris.frontend.cuda.prelude import POSITIONS
+from iris.frontend.cuda.clang import Node, inner
+from iris.frontend.cuda.references import position, reference
 from iris.frontend.cuda.translation import (
     PLACES,
     Pointer,
@@ -179,17 +179,9 @@ def _(self: Translation, node: Node) -> ast.expr:
     return self.object(node)
 
 
-def _position(self: Translation, node: Node) -> str | None:
-    """Which position of the thread an expression names; the file may have variables so called."""
-    said = node.get("referencedDecl", {})
-    place = place_of(self.globals.get(said.get("id", ""), {}))
-    is_ours = place is not None and place.file.endswith(PRELUDE)
-    return said["name"] if is_ours and said["name"] in POSITIONS else None
-
-
 @expression("DeclRefExpr")
 def _(self: Translation, node: Node) -> ast.expr:
-    said = _position(self, node)
+    said = position(self, node)
     if said is not None:
         return call("vector", "packed_uint3", *[call("position", said, axis) for axis in range(3)])
     variable = self.variable(node)
@@ -207,7 +199,7 @@ def _(self: Translation, node: Node) -> ast.expr:
 def _(self: Translation, node: Node) -> ast.expr:
     (whole,) = inner(node)
     axis = "xyzw".find(node["name"])
-    named = _position(self, whole)
+    named = position(self, whole)
     if named is not None:
         return call("position", named, axis)
     if whole["kind"] == "CXXMemberCallExpr" or _is_call_of_member(whole):
@@ -566,12 +558,10 @@ def _(self: Translation, node: Node) -> Pointer:
                 return self.pointer(operand)
         if operand["kind"] == "MemberExpr" and type_of(operand).shape is not None:
             return self.pointer(operand)
-        if operand["kind"] == "MemberExpr" and self.is_object(inner(operand)[0]):
-            struct = self.object(inner(operand)[0])
-            return Pointer(call("field_place", struct, operand["name"]), None, type_of(operand))
         if operand["kind"] == "UnaryOperator" and operand["opcode"] == "*":
             return self.pointer(inner(operand)[0])
-    raise unknown(node, "this address of a thread's own variable is not translated")
+        return Pointer(reference(self, operand), None, type_of(operand))
+    raise unknown(node, f"a pointer made by {opcode} is not translated")
 
 
 @pointer("ConditionalOperator")

@@ -91,10 +91,8 @@ def set_field(struct: Struct | InMemory, name: str, value: Any) -> None:
 
 def field_place(struct: Struct | InMemory, name: str) -> Any:
     """A pointer to a field."""
-    if isinstance(struct, Struct):
-        message = "the address of a field of a thread's own struct is not translated"
-        raise error_here(PointerError, message)
-    return struct.place(name)
+    elements = struct.place(name) if isinstance(struct, InMemory) else None
+    return FieldPlace(struct, name) if elements is None else elements
 
 
 def copied(x: Any) -> Any:
@@ -116,25 +114,97 @@ def cell(value: Traced) -> Cell:
     return Cell(value)
 
 
-class Place:
-    """An element that a function gives a reference to."""
+class FieldPlace:
+    """A pointer to a field of a struct."""
 
-    __slots__ = ("base", "index")
+    __slots__ = ("name", "of")
 
-    def __init__(self, base: Any, index: Any):
-        self.base, self.index = base, index
+    def __init__(self, of: Struct | InMemory, name: str):
+        self.of, self.name = of, name
+
+    def __getitem__(self, index: Traced) -> Traced:
+        _check_first(index)
+        value: Traced = field(self.of, self.name)
+        return value
+
+    def __setitem__(self, index: Traced, value: Any) -> None:
+        _check_first(index)
+        set_field(self.of, self.name, value)
 
 
-def place(base: Any, index: Any) -> Place:
-    return Place(base, index)
+class PartPlace:
+    """A pointer to a part of the vector that another leads to."""
+
+    __slots__ = ("number", "of")
+
+    def __init__(self, of: Any, number: int):
+        self.of, self.number = of, number
+
+    def __getitem__(self, index: Traced) -> Traced:
+        _check_first(index)
+        return part(self.of[index], self.number)
+
+    def __setitem__(self, index: Traced, value: Any) -> None:
+        _check_first(index)
+        self.of[index] = with_part(self.of[index], self.number, value)
 
 
-def loaded(x: Place) -> Any:
-    return x.base[x.index]
+def part(x: Traced, index: int) -> Traced:
+    return taken(x, [index])
 
 
-def stored(x: Place, value: Any) -> None:
-    x.base[x.index] = value
+def with_part(x: Traced, index: int, value: Traced) -> Traced:
+    """A vector with another part."""
+    parts = [value if i == index else taken(x, [i]) for i in range(x.shape[0])]
+    return emit(metal.join([one.value for one in parts]))
+
+
+def part_place(of: Any, number: int) -> PartPlace:
+    return PartPlace(of, number)
+
+
+class Moved:
+    """A pointer into a thread's own array, from an element on."""
+
+    __slots__ = ("of", "offset")
+
+    def __init__(self, of: Any, offset: Traced):
+        self.of, self.offset = of, offset
+
+    def __getitem__(self, index: Traced) -> Traced:
+        value: Traced = self.of[self.offset + as_index(index)]
+        return value
+
+    def __setitem__(self, index: Traced, value: Any) -> None:
+        self.of[self.offset + as_index(index)] = value
+
+
+def moved(pointer: Any, offset: Traced) -> Moved:
+    if not isinstance(pointer, PrivateArray | SeenVariable | Moved):
+        raise error_here(PointerError, "the pointer leads to one variable, not to an array")
+    return Moved(pointer, offset)
+
+
+@objects.items.register(FieldPlace)
+@objects.items.register(PartPlace)
+def _(x: FieldPlace | PartPlace) -> dict[Any, Any]:
+    return {"of": x.of}
+
+
+@objects.items.register
+def _(x: Moved) -> dict[Any, Any]:
+    return {"of": x.of, "offset": x.offset}
+
+
+@objects.put.register(FieldPlace)
+@objects.put.register(PartPlace)
+def _(x: FieldPlace | PartPlace, held: dict[Any, Any]) -> None:
+    x.of = held["of"]
+
+
+@objects.put.register
+def _(x: Moved, held: dict[Any, Any]) -> None:
+    x.of, x.offset = held["of"], held["offset"]
 
 
 # Seen as of another type.
@@ -294,7 +364,7 @@ def seen_as(pointer: Any, type_: MetalType) -> Any:
         return SeenElements(
             pointer.base, pointer.name, type_, is_const=pointer.is_const, offset=pointer.offset
         )
-    raise error_here(PointerError, "the type of a struct stays as it is")
+    raise error_here(PointerError, "only arrays and whole variables are seen as of another type")
 
 
 def copy_bytes(to: Any, source: Any, count: Traced) -> None:
@@ -364,13 +434,11 @@ class InMemory:
             return pointer
         return joined([pointer[constant(i, i32)] for i in range(type_.width)])
 
-    def place(self, name: str) -> Elements:
+    def place(self, name: str) -> Elements | None:
+        """A field as an element; None for a vector, which is several."""
         _, start, word, _ = self._field(name)
         type_ = as_type(word)
-        if type_.width > 1:
-            message = "the address of a vector within a struct is not translated"
-            raise error_here(PointerError, message)
-        return self._pointer(start, type_)
+        return self._pointer(start, type_) if type_.width == 1 else None
 
     def set(self, name: str, value: Any) -> None:
         _, start, word, count = self._field(name)

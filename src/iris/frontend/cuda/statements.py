@@ -8,6 +8,7 @@ from typing import Any
 from iris.frontend.cuda import records
 from iris.frontend.cuda.clang import Node, inner, walk
 from iris.frontend.cuda.enums import constants_of
+from iris.frontend.cuda.references import reference
 from iris.frontend.cuda.translation import (
     Loop,
     Translation,
@@ -113,7 +114,7 @@ def _declare_struct(self: Translation, node: Node, type_: CType, values: list[No
 
 
 def _declare_reference(self: Translation, node: Node, type_: CType, values: list[Node]) -> None:
-    """Another name of a variable or an element; a value, if the expression is neither."""
+    """Another name of a variable, an element or a part of one; of a copy, if it is none."""
     (value,) = values
     while value["kind"] == "ParenExpr" or value.get("castKind") == "NoOp":
         value = inner(value)[0]
@@ -125,12 +126,11 @@ def _declare_reference(self: Translation, node: Node, type_: CType, values: list
             place = place._replace(offset=self.keep(place.offset, "at"))
         variable = self.declare(node, place.type)
         variable.place = place
-    elif value["kind"] == "MaterializeTemporaryExpr" and type_.is_known:
-        variable = self.declare(node, type_._replace(is_reference=False))
-        made = self.expression(value)
-        self.emit(assign(variable.name, call("cell", made) if variable.is_cell else made))
-    else:
+    elif not type_.is_known:
         raise unknown(node, "this reference is not translated: use the variable itself")
+    else:
+        to = reference(self, value)
+        self.emit(assign(self.declare(node, type_, is_cell=True).name, to))
 
 
 def _declare_shared(self: Translation, node: Node, type_: CType) -> None:
@@ -290,7 +290,7 @@ def _(self: Translation, node: Node) -> None:
     values = inner(node)
     value = _result(self, values[0]) if values else None
     if not self.loops:
-        self.emit(ast.Return(returned(self, value)))
+        self.emit(ast.Return(value))
         return
     if value is not None and not (self.type.is_value and not self.type.is_reference):
         raise unknown(node, "only values are returned from loops")
@@ -312,24 +312,7 @@ def _result(self: Translation, node: Node) -> ast.expr:
         return self.pointer(node).whole
     if not type_.is_reference:
         return self.expression(node)
-    while node["kind"] == "ParenExpr" or node.get("castKind") == "NoOp":
-        node = inner(node)[0]
-    if node["kind"] == "DeclRefExpr" and self.variable(node).type.is_reference:
-        # Nobody assigns it: the caller's variable has its value already, and no other place.
-        return call("place", call("cell", self.expression(node)), call("number", "int", 0))
-    if node["kind"] != "ArraySubscriptExpr" and node.get("opcode") != "*":
-        raise unknown(node, "only references to elements and parameters are returned")
-    place = self.place(node)
-    at = call("number", "int", 0) if place.offset is None else call("index", place.offset)
-    return call("place", place.base, at)
-
-
-def returned(self: Translation, value: ast.expr | None) -> ast.expr | None:
-    """What a function returns: its result, and what it leaves in references."""
-    if not self.references:
-        return value
-    left = [self.value_of(variable) for variable in self.references]
-    return ast.Tuple([value or ast.Constant(None), *left], ast.Load())
+    return reference(self, node)
 
 
 @statement("ContinueStmt")
@@ -432,7 +415,7 @@ def _leave(self: Translation) -> None:
     if self.returned is None or self.loops:
         return
     value = None if self.type.word == "void" else name(self.result or "")
-    self.emit(ast.If(name(self.returned), [ast.Return(returned(self, value))], []))
+    self.emit(ast.If(name(self.returned), [ast.Return(value)], []))
     self.returned = self.result = None
 
 

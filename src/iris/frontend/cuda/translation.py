@@ -173,8 +173,7 @@ class Translation:
             for one in walk(node)
             if _changes(one)
         }
-        self.references: list[Variable] = []  # parameters that the caller sees change
-        self.pointed = _pointed_in(node)
+        self.pointed = {_variable_of(place) for one in walk(node) for place in self._referred(one)}
 
     # Names.
 
@@ -199,6 +198,17 @@ class Translation:
     def record(self, type_: CType) -> Node | None:
         """The struct that a type is or leads to."""
         return None if type_.is_known else self.records.get(type_.word)
+
+    def _referred(self, node: Node) -> list[Node]:
+        """What a node itself takes the address of, or has a reference to."""
+        kind, parts = node.get("kind"), inner(node)
+        if kind == "UnaryOperator":
+            return parts if node["opcode"] == "&" else []
+        if kind == "VarDecl":
+            return parts[:1] if type_of(node).is_reference else []
+        is_struct = kind in _CONSTRUCTIONS and self.record(type_of(node)) is not None
+        given = parts if is_struct else parts[1:] if kind in _CALLS else []
+        return [one for one in given if one.get("valueCategory") == "lvalue"]
 
     def is_object(self, node: Node) -> bool:
         """Whether an expression is a struct, or points to one."""
@@ -361,12 +371,6 @@ class Translation:
                 self.statement(node)
         return made
 
-    def value_of(self, variable: Variable) -> ast.expr:
-        """What a variable of the function holds."""
-        if not variable.is_cell:
-            return name(variable.name)
-        return self.element(Pointer(name(variable.name), None, variable.type)).load()
-
     def store(self, node: Node, value: ast.expr) -> None:
         self.emit(*self.target(node).store(value))
 
@@ -389,14 +393,8 @@ class Translation:
         if kind == "MemberExpr":
             return self._target_of_member(node)
         if kind in _CALLS and node.get("valueCategory") == "lvalue":
-            if any(type_of(one).is_value for one in inner(node)[1:] if _is_variable(one)):
-                # The function has a copy of it.
-                raise unknown(node, "a reference that leads to an argument is not assigned")
             made = self.keep(PLACES[kind](self, node), "place")
-            return Target(
-                lambda: call("loaded", made),
-                lambda value: [ast.Expr(call("stored", made, value))],
-            )
+            return self.element(Pointer(made, None, type_of(node)))
         if kind == "ArraySubscriptExpr" or (kind == "UnaryOperator" and node["opcode"] == "*"):
             return self.element(self.place(node))
         raise unknown(node, f"{kind} cannot be assigned")
@@ -553,6 +551,7 @@ _LOOPS = ("ForStmt", "WhileStmt", "DoStmt")
 
 
 _CALLS = ("CallExpr", "CXXMemberCallExpr", "CXXOperatorCallExpr")
+_CONSTRUCTIONS = ("CXXConstructExpr", "CXXTemporaryObjectExpr")
 _JUMPS = frozenset({"ContinueStmt", "BreakStmt", "ReturnStmt"})
 
 
@@ -568,21 +567,11 @@ def may_jump(node: Node, jumps: frozenset[str] = _JUMPS) -> bool:
     return any(may_jump(one, jumps) for one in inner(node))
 
 
-def _is_variable(argument: Node) -> bool:
-    """Whether an argument is a variable itself, for a parameter that is a reference."""
-    kinds = ("DeclRefExpr", "MemberExpr", "ArraySubscriptExpr", "UnaryOperator")
-    return argument["kind"] in kinds and argument.get("valueCategory") == "lvalue"
-
-
-def _pointed_in(function: Node) -> set[str]:
-    """The variables whose addresses a function takes."""
-    found: set[str] = set()
-    for one in walk(function):
-        if one.get("kind") == "UnaryOperator" and one.get("opcode") == "&":
-            operand = inner(one)[0]
-            while operand["kind"] == "ParenExpr":
-                operand = inner(operand)[0]
-            found.add(operand.get("referencedDecl", {}).get("id", ""))
+def _variable_of(node: Node) -> str:
+    """The variable that a place is, or is a part of."""
+    while node["kind"] in ("ParenExpr", "MemberExpr") or node.get("castKind") == "NoOp":
+        node = inner(node)[0]
+    found: str = node.get("referencedDecl", {}).get("id", "")
     return found
 
 

@@ -16,7 +16,7 @@ from iris.frontend.cuda import records, words
 from iris.frontend.cuda.aliases import desugar, full_name
 from iris.frontend.cuda.clang import PRELUDE, Node, Tree, inner, last_line, parse, place_of
 from iris.frontend.cuda.enums import constants_of
-from iris.frontend.cuda.statements import returned, start
+from iris.frontend.cuda.statements import start
 from iris.frontend.cuda.translation import (
     DYNAMIC_BYTES,
     WORDS,
@@ -188,8 +188,6 @@ class Unit:
         records.initialised(made, node)
         (body,) = [n for n in inner(node) if n["kind"] == "CompoundStmt"]
         made.statement(body)
-        if made.references:
-            made.emit(ast.Return(returned(made, None)))
         shared.update(made.shared)
         symbols.update(made.symbols)
         given = list(parameters)
@@ -242,10 +240,11 @@ def _parameters(made: Translation, node: Node) -> list[str]:
             said = one["type"]["qualType"]
             why = "Apple's GPUs have no double" if type_.word == "double" else ""
             raise unknown(one, why or f"a parameter of type {said} is not translated")
-        variable = made.declare(one, type_)
+        if type_.is_reference and type_.is_pointer and one["id"] in made.assigned:
+            raise unknown(one, "a pointer that changes is no parameter by reference")
+        is_place = type_.is_reference and type_.is_value
+        variable = made.declare(one, type_, **{"is_cell": True} if is_place else {})
         names.append(variable.name)
-        if type_.is_reference and not type_.is_const and type_.is_known:
-            made.references.append(variable)
         if record is not None and _is_kernel(node):
             whole = made.as_records(name(variable.name), record)
             if not type_.is_pointer:
@@ -254,7 +253,7 @@ def _parameters(made: Translation, node: Node) -> list[str]:
         if _is_kernel(node) and type_.is_value and type_.word in PARTS:
             whole = made.element(Pointer(name(variable.name), None, type_)).load()
             made.emit(assign(variable.name, whole))
-        if variable.is_cell:
+        if variable.is_cell and not is_place:
             made.emit(assign(variable.name, call("cell", name(variable.name))))
         if type_.is_pointer and one["id"] in made.assigned:
             start(made, variable, None)

@@ -22,20 +22,21 @@ from iris.frontend.cuda.places import (
     field,
     field_place,
     fill,
-    loaded,
-    place,
+    moved,
+    part,
+    part_place,
     record,
     seen_as,
     set_field,
-    stored,
     structure,
+    with_part,
 )
 from iris.frontend.language import bitcast, fma, tile_range, where
 from iris.frontend.threads import memory, positions, together
 from iris.frontend.threads.memory import Elements, PrivateArray
 from iris.frontend.threads.types import MetalType, as_type
 from iris.frontend.tracing import Tracer, current, error_here, rules_as
-from iris.frontend.values import Traced, as_index, binary, cast, compare, constant, emit, taken
+from iris.frontend.values import Traced, as_index, binary, cast, compare, constant, emit
 from iris.ir import control, math, metal, scalar
 from iris.ir.core import Region, Value
 from iris.ir.kinds import ReduceKind, identity
@@ -52,12 +53,12 @@ __all__ = [
     "field",
     "field_place",
     "fill",
-    "loaded",
-    "place",
+    "part",
+    "part_place",
     "record",
     "set_field",
-    "stored",
     "structure",
+    "with_part",
 ]
 
 loop_range = tile_range
@@ -83,16 +84,6 @@ def select(condition: Any, x: Any, y: Any) -> Any:
 
 def vector(word: str, *parts: Any) -> Traced:
     return as_type(word)(*parts)
-
-
-def part(x: Traced, index: int) -> Traced:
-    return taken(x, [index])
-
-
-def with_part(x: Traced, index: int, value: Traced) -> Traced:
-    """A vector with another part."""
-    parts = [value if i == index else taken(x, [i]) for i in range(x.shape[0])]
-    return emit(metal.join([one.value for one in parts]))
 
 
 def divided(x: Traced, y: Traced) -> Traced:
@@ -291,7 +282,7 @@ def at(pointer: Any, offset: Traced | None) -> Any:
     if not isinstance(pointer, Elements):
         if constant_bits(offset.value) == 0:
             return pointer
-        raise error_here(PointerError, "an array of the thread's own is passed as a whole only")
+        return moved(pointer, index(offset))
     return pointer + index(offset)
 
 
@@ -509,7 +500,14 @@ ATOMICS = {
 }
 
 
+def _check_memory(pointer: Any) -> None:
+    if not isinstance(pointer, Elements):
+        message = "atomics are of arrays and __shared__ variables, not of a thread's own"
+        raise error_here(PointerError, message)
+
+
 def atomic(how: str, pointer: Any, value: Traced) -> Traced:
+    _check_memory(pointer)
     if how == "Sub":
         how, value = "Add", -value
     if isinstance(pointer, SeenElements):
@@ -542,6 +540,7 @@ def _held(pointer: SeenElements) -> Elements:
 def compare_exchange(pointer: Any, expected: Traced, value: Traced) -> Traced:
     """Put a value where the expected one is; give the one that was there.  The hardware may fail
     for no reason: that is retried."""
+    _check_memory(pointer)
     if isinstance(pointer, SeenElements):
         held = _held(pointer)
         words = [bitcast(x, held.type.element) for x in (expected, value)]
