@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import iris
+from iris.errors import CarriedError
 from iris.frontend.cuda.clang import CLANG
 from on_metal import SHARING
 from support import ROOT
@@ -127,3 +128,57 @@ def test_a_reduction_passes_references(tmp_path: Path) -> None:
     x = np.random.default_rng(0).permutation(32).astype(np.int32)
     iris.cuda.load(source).k[1, 32](x, device="interp:metal")
     np.testing.assert_array_equal(x, np.full(32, 31))
+
+
+LATER = """\
+__device__ int raised(int &a) { a += 3; return a; }
+__global__ void k(int *x, int n) {
+    int *p = x + 3;
+    int &r = p[1];
+    p = x + 10;
+    r = 100;  // where the pointer was
+    int e = n, q = n;
+    x[0] = e << raised(e);
+    x[1] = q << q++;
+}
+"""
+
+
+def test_what_is_written_first_is_taken_first(tmp_path: Path) -> None:
+    source = tmp_path / "later.cu"
+    source.write_text(LATER)
+    x = np.zeros(20, np.int32)
+    iris.cuda.load(source).k[1, 1](x, 1, device="interp:metal")
+    assert x[:2].tolist() == [1 << 4, 1 << 1]
+    assert np.flatnonzero(x[2:]).tolist() == [2] and x[4] == 100
+
+
+FIELDS = """\
+struct Pair { int a, b; };
+__device__ int &chosen(Pair &v, bool first) { if (first) return v.a; return v.b; }
+__global__ void k(int *x, int n) {
+    Pair v;
+    v.a = v.b = 0;
+    chosen(v, n > 3) = 9;
+    x[0] = v.a;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        FIELDS,
+        FIELDS.replace("struct Pair { int a, b; };", "")
+        .replace("Pair", "int2")
+        .replace(".a", ".x")
+        .replace(".b", ".y"),
+    ],
+    ids=["fields", "parts"],
+)
+def test_a_branch_that_chooses_a_part_is_refused(text: str, tmp_path: Path) -> None:
+    """No index says which of them a reference is to."""
+    source = tmp_path / "chosen.cu"
+    source.write_text(text)
+    with pytest.raises(CarriedError, match="depending on a traced condition"):
+        iris.cuda.load(source).k[1, 1](np.zeros(4, np.int32), 1, device="interp:metal")

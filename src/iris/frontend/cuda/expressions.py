@@ -279,7 +279,12 @@ def _(self: Translation, node: Node) -> ast.expr:
             raise unknown(node, _NO_DOUBLE)
         x, y = operands
     else:
-        x, y = self.expression(left), self.expression(right)
+        x, before = self.expression(left), len(self.body)
+        y = self.expression(right)
+        if opcode in ("<<", ">>") and len(self.body) > before:  # the left one is computed first
+            text = self.fresh("before")
+            self.body.insert(before, assign(text, x))
+            x = name(text)
     if opcode in _COMPARISONS:
         return _compare(_COMPARISONS[opcode](), x, y)
     _value_type(node)

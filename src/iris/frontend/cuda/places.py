@@ -185,10 +185,17 @@ def moved(pointer: Any, offset: Traced) -> Moved:
     return Moved(pointer, offset)
 
 
-@objects.items.register(FieldPlace)
-@objects.items.register(PartPlace)
-def _(x: FieldPlace | PartPlace) -> dict[Any, Any]:
-    return {"of": x.of}
+# A branch that chooses between parts is refused, for each part is held by a key of its own.
+
+
+@objects.items.register
+def _(x: FieldPlace) -> dict[Any, Any]:
+    return {x.name: x.of}
+
+
+@objects.items.register
+def _(x: PartPlace) -> dict[Any, Any]:
+    return {x.number: x.of}
 
 
 @objects.items.register
@@ -196,10 +203,14 @@ def _(x: Moved) -> dict[Any, Any]:
     return {"of": x.of, "offset": x.offset}
 
 
-@objects.put.register(FieldPlace)
-@objects.put.register(PartPlace)
-def _(x: FieldPlace | PartPlace, held: dict[Any, Any]) -> None:
-    x.of = held["of"]
+@objects.put.register
+def _(x: FieldPlace, held: dict[Any, Any]) -> None:
+    x.of = held[x.name]
+
+
+@objects.put.register
+def _(x: PartPlace, held: dict[Any, Any]) -> None:
+    x.of = held[x.number]
 
 
 @objects.put.register

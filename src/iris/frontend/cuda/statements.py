@@ -123,7 +123,9 @@ def _declare_reference(self: Translation, node: Node, type_: CType, values: list
     elif value["kind"] == "ArraySubscriptExpr" or value.get("opcode") == "*":
         place = self.place(value)
         if place.offset is not None:
-            place = place._replace(offset=self.keep(place.offset, "at"))
+            # The pointer that it is written with may lead elsewhere afterwards.
+            base, offset = self.keep(place.base, "of"), self.keep(place.offset, "at")
+            place = place._replace(base=base, offset=offset)
         variable = self.declare(node, place.type)
         variable.place = place
     elif not type_.is_known:
