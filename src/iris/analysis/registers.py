@@ -70,18 +70,12 @@ def _at_once(value: Value) -> int:
 
 
 def _is_halved(array: Value) -> bool:
-    """Whether all that is done with an array is to combine its halves with each other, where it was
-    made."""
-    halves = [user for user in array.users if isinstance(user, metal.Take)]
-    if len(halves) != 2 or len(array.users) != 2:
-        return False
-    indices = sorted(index for half in halves for index in half.indices)
-    users = [user for half in halves for user in half.result.users]
+    """Whether all that is done with an array is to take its halves, and to read each once."""
+    halves = [user.result for user in array.users if isinstance(user, metal.Take)]
     return (
-        indices == [*range(metal.count_of(array.type))]
-        and len(users) == 2
-        and users[0] is users[1]
-        and users[0].parent is array.region
+        len(halves) == len(array.users) == 2
+        and all(len(half.users) == 1 for half in halves)
+        and sum([metal.count_of(half.type) for half in halves]) == metal.count_of(array.type)
     )
 
 
