@@ -698,8 +698,8 @@ def _traffic(function: Func, counts: Counts, sizes: Sizes, target: Target) -> Tr
 def _spent(counts: Counts, chip: Target, kept: float = 0, spilled: float = 0) -> dict[str, float]:
     """The cycles of a core that it takes to do what is counted, by where.
 
-    `kept`: the part of what is loaded again that is in the first cache.  `spilled`: the part of
-    results that has no registers.  It goes to the second cache, and is loaded from the first.
+    `kept` is the share of repeated loads that hit the first cache.  `spilled` is the share of
+    results without registers: they are stored to the second cache, and loaded from the first.
     """
     core = chip.core
     spills = spilled * counts.results

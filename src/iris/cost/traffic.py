@@ -4,8 +4,8 @@ If all arrays of a launch fit the cache, each byte comes from memory once.  Else
 they load only while the cache keeps it.  Programs are taken in the order in which a GPU starts
 them, in windows: what one window needs is loaded once, and nothing of it is left for the next.
 A window has as many programs as run at a time, or more if the cache has room for what these need.
-Where the cache holds only part of what a window needs, a program that loads a row again finds that
-part of the row in the cache, and loads the rest from memory.
+If the cache holds a part of a window's data only, a program that loads a row again hits the cache
+for that part, and loads the rest from memory.
 
     C = A @ B by 4096 programs of 64x64 elements, in rows of 64: 32 of them need
     one block of rows of A and 32 blocks of columns of B

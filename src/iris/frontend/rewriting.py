@@ -141,7 +141,7 @@ def _syntax(code: CodeType, class_around: str | None) -> _Function | None:
 
 
 def _first_definition(lines: Sequence[str], above: int) -> ast.Module:
-    """The syntax of the definition that starts below so many lines, at its lines and columns.
+    """Parse the definition that starts after `above` lines; its syntax keeps its lines and columns.
 
     It ends before the first line that is indented no deeper and that ends no syntax begun before.
     `inspect` finds that by the tokens of the text, which takes three times as long.

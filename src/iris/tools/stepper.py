@@ -154,7 +154,7 @@ class Stepper(cmd.Cmd, Observer):
         return bool(self.frame.runs(self.place.number, self.place.thread))
 
     def _is_at(self, place: str, op: Op) -> bool:
-        """Whether an op is on a line of the listing, or the first of those of a source line."""
+        """Whether an op is on a line of the listing, or is the first op of a source line."""
         file, _, line = place.rpartition(":")
         if not file:
             return self.listing.line_of.get(op) == int(line)
