@@ -2,10 +2,11 @@
 that each moves, or the operations that it does.
 
 All are run in turns, in one process, on the same arrays, by the events of CUDA, with the caches
-flushed before each; results are held against each other first.  What is printed is the median of
-the medians of three runs.  What Iris compiles for, and how, it chooses alone; Triton's kernels are
-tuned, for each size.  It needs a GPU, `iris-metal[cuda]` and torch; with `--short` it needs
-neither: the functions run on an interpreter, on small arrays, beside NumPy.
+flushed before each; results are held against each other first.  The GPU waits until all of a
+function has been launched, so what the host takes for that is not timed.  What is printed is the
+median of the medians of three runs.  What Iris compiles for, and how, it chooses alone; Triton's
+kernels are tuned, for each size.  It needs a GPU, `iris-metal[cuda]` and torch; with `--short` it
+needs neither: the functions run on an interpreter, on small arrays, beside NumPy.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ FLUSHED_BYTES = 256 << 20
 RUNS = 3
 REPEAT = 20  # times in a run
 TRIED = 5  # times of each of Triton's kernels, to choose one
+# For how long the GPU waits for a launch, of which the first ones of a function may take long.
+WAITING_CYCLES = 1_000_000
+MOST_WAITING_CYCLES = WAITING_CYCLES << 8
 
 
 @dataclass(frozen=True)
@@ -373,16 +377,23 @@ class Clock:
         return [self.once(function) for _ in range(repeat)]
 
     def once(self, function: Function) -> float:
-        cuda = self.torch.cuda
-        self.flushed.zero_()
-        cuda._sleep(1_000_000)  # the GPU is kept waiting until all of it has been launched
-        before, after = (cuda.Event(enable_timing=True) for _ in range(2))
-        before.record()
-        kept = function()
-        after.record()
-        after.synchronize()
-        del kept
-        return float(before.elapsed_time(after)) / 1000
+        """The GPU is kept waiting until all has been launched; longer, if that took too long."""
+        cuda, cycles = self.torch.cuda, WAITING_CYCLES
+        while True:
+            self.flushed.zero_()
+            cuda._sleep(cycles)
+            before, after = (cuda.Event(enable_timing=True) for _ in range(2))
+            before.record()
+            kept = function()
+            after.record()
+            has_waited = not before.query()
+            after.synchronize()
+            del kept
+            if has_waited:
+                return float(before.elapsed_time(after)) / 1000
+            cycles *= 2
+            if cycles > MOST_WAITING_CYCLES:
+                raise RuntimeError("a function waits for the GPU: its launch would be timed")
 
 
 if __name__ == "__main__":

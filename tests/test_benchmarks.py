@@ -6,6 +6,8 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -43,3 +45,45 @@ def test_it_runs(script: Path) -> None:
 
 def test_there_are_benchmarks() -> None:
     assert len(SCRIPTS) >= 7
+
+
+class Slow:
+    """The events of a GPU that takes a cycle for each that it is to sleep, and 7 for a kernel, on a
+    host that takes some cycles for the first launches."""
+
+    def __init__(self, host: list[int]):
+        self.host, self.now, self.free = host, 0, 0
+        self.flushed = SimpleNamespace(zero_=lambda: None)
+        self.int8 = None
+        self.cuda = self
+
+    def empty(self, size: int, dtype: None, device: str) -> Any:
+        return self.flushed
+
+    def _sleep(self, cycles: int) -> None:
+        self.free = max(self.free, self.now) + cycles
+
+    def launch(self) -> None:
+        self.now += self.host.pop(0) if self.host else 0
+        self.free = max(self.free, self.now) + 7
+
+    def Event(self, enable_timing: bool) -> Any:
+        event = SimpleNamespace(at=0)
+        event.record = lambda: setattr(event, "at", max(self.free, self.now))
+        event.query = lambda: event.at <= self.now
+        event.synchronize = lambda: setattr(self, "now", max(self.now, event.at))
+        event.elapsed_time = lambda after: after.at - event.at
+        return event
+
+
+def test_what_the_host_takes_to_launch_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(FOLDER)
+    import gpu
+
+    for host in ([], [10], [3 * gpu.WAITING_CYCLES], [2 * gpu.WAITING_CYCLES] * 2):
+        torch = Slow(host)
+        assert gpu.Clock(torch).once(torch.launch) == 7 / 1000
+        assert not torch.host
+    with pytest.raises(RuntimeError, match="waits for the GPU"):
+        torch = Slow([2 * gpu.MOST_WAITING_CYCLES] * 20)
+        gpu.Clock(torch).once(torch.launch)

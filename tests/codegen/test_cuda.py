@@ -117,6 +117,26 @@ def test_only_what_is_read_is_said_to_be_alone() -> None:
     assert "i32* y" in source.text
 
 
+def test_a_barrier_waits_for_no_stores_to_be_seen_by_other_programs() -> None:
+    source = source_of(
+        """
+        func metal @shift simdgroups=2(%x: ptr<i32>) {
+          %lane: i32 = metal.lane
+          %zero: i32 = constant 0
+          metal.store %x, %lane, %lane
+          metal.barrier device
+          %read: i32 = metal.load %x, %zero
+          metal.fence
+          metal.store %x, %lane, %read
+          return
+        }
+        """
+    )
+    kernel = source.text[source.text.index("__global__") :]
+    assert kernel.count("__syncthreads()") == kernel.count("__threadfence()") == 1
+    assert kernel.index("__syncthreads()") < kernel.index("__threadfence()")
+
+
 def test_quotients_by_one_divisor_share_its_reciprocal() -> None:
     source = source_of((GOLDEN_OF_PASSES / "mark-divisors.iris").read_text().split("# becomes")[0])
     assert "quotient(" in source.text[source.text.index("__global__") :]

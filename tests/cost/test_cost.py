@@ -441,6 +441,40 @@ def test_an_iteration_waits_once_for_all_that_it_loads() -> None:
     assert twice.milliseconds < 1.2 * slow.milliseconds
 
 
+def waits(body: str) -> tuple[int, float]:
+    """How often a program waits for what 7 iterations load, and for how long on an H100."""
+    loop = f"""
+        %s: threadgroup<128xf32> = metal.alloc
+        for %c0, %n, %c1 (%i: i32) {{{body}}}
+        """
+    f = function("%X: ptr<f32, aligned>, %n: i32", loop, 4)
+    found = estimate(f, Sizes((132, 1, 1), {"n": 7}), H100)
+    return found.counts.waits, found.chips[-1].milliseconds
+
+
+def test_loads_after_a_barrier_are_waited_for_again() -> None:
+    both = "%y: f32 = metal.load %X, %t {} %z: f32 = metal.load %X, %t yield"
+    found = [waits(both.format(f"metal.barrier {scope}")) for scope in ("threadgroup", "device")]
+    together = waits("metal.barrier device " + both.format(""))
+    assert found[0] == found[1]
+    assert found[0][0] == 2 * together[0] == 14
+    assert found[0][1] > 1.5 * together[1]
+
+
+def test_copies_are_waited_for_where_they_begin_unless_a_later_iteration_waits() -> None:
+    copy = "metal.copy 1 %s, %t, %X, %t "
+    wait = "metal.wait_copies {} metal.barrier threadgroup "
+    use = "%y: f32 = metal.load %s, %c0 metal.barrier threadgroup "
+    at_once = waits(copy + wait.format(0) + use + "yield")
+    load = "%z: f32 = metal.load %X, %t metal.store %s, %t, %z metal.barrier threadgroup "
+    loaded = waits(load + use + "yield")
+    assert at_once[0] == loaded[0] == 7
+    assert at_once[1] == pytest.approx(loaded[1], rel=0.1)
+    for later in (wait.format(0) + use + copy, copy + wait.format(1) + use):
+        meanwhile = waits(later + "yield")
+        assert meanwhile[0] == 0 and meanwhile[1] < at_once[1]
+
+
 def test_what_starts_at_a_time_loads_and_computes_in_turn() -> None:
     found = [sums(100, 16, 132 * 16 * waves).chips[-1].milliseconds for waves in (1, 4, 16)]
     assert found[0] > found[1] / 4 > found[2] / 16

@@ -106,7 +106,7 @@ class Counts:
     work: Counter[str] = field(default_factory=Counter)
     sums: Counter[str] = field(default_factory=Counter)
     touched: Counter[Value] = field(default_factory=Counter)
-    waits: int = 0  # iterations that use what they load from device memory
+    waits: int = 0  # iterations, or parts of them between barriers, that load from device memory
     copies: int = 0  # copies to threadgroup memory, for which threads do not wait
     fetched: int = 0  # bytes that loads pass between the caches
     again: int = 0  # of these, what an earlier loop has loaded
@@ -149,7 +149,9 @@ class _Walk:
         self.times = self.at_once = self.turns = 1
         self.loop = 0  # the number of the outermost loop around what is looked at, or before it
         self.is_inside = False  # a loop
-        self.loads = False  # whether the iteration that is looked at loads from device memory
+        # Since an iteration began, or the barrier before: whether it loads from device memory, and
+        # the copies that nobody has waited for.
+        self.loads, self.begun = False, 0
         self.fixed: set[Value] = set()  # integers that the Metal compiler knows
         self.active = np.ones(self.sample.threads, np.bool_)
         self.counts.apart = Counts()
@@ -157,7 +159,8 @@ class _Walk:
 
     def in_turn(self, region: Region, times: int = 1) -> None:
         """Go through iterations of a loop, which wait once each for all that they load."""
-        around, self.loads, self.turns = (self.loads, self.turns), False, self.turns * times
+        around = self.loads, self.begun, self.turns
+        self.loads, self.begun, self.turns = False, 0, self.turns * times
         counts, apart, met = self.counts, self.counts.apart, self.meets
         meets = any(map(_meets, region.walk()))
         if apart is not None and not (met or meets):
@@ -165,12 +168,17 @@ class _Walk:
         self.meets = met or (meets and region is not self.function.body)
         with self.repeated(times):
             self.region(region)
-        self.counts.waits += self.turns * self.loads
+        self.wait()
         if apart is not None and self.counts is not counts:
             apart.add(self.counts)
             counts.add(self.counts)
             self.counts = counts
-        (self.loads, self.turns), self.meets = around, met
+        (self.loads, self.begun, self.turns), self.meets = around, met
+
+    def wait(self) -> None:
+        """Count that threads wait for all that they have loaded, if anything."""
+        self.counts.waits += self.turns * self.loads
+        self.loads = False
 
     def region(self, region: Region) -> None:
         for op in region:
@@ -405,11 +413,15 @@ def copy(walk: _Walk, op: metal.Copy) -> None:
     counted, moved = walk.access(op.base, op.offset, None, op.count, unit)
     counted.stored += moved
     walk.counts.copies += walk.simdgroups
+    walk.begun += walk.simdgroups
 
 
 @cost(metal.WaitCopies)
 def wait_copies(walk: _Walk, op: metal.WaitCopies) -> None:
-    """Count nothing: that is what copies are for."""
+    """Copies that the same iteration has begun take as long as loads do."""
+    if walk.begun and not op.latest:
+        walk.counts.copies -= walk.begun
+        walk.loads, walk.begun = True, 0
 
 
 @cost(metal.LoadRows)
@@ -440,6 +452,8 @@ def atomic(walk: _Walk, op: Op) -> None:
 def barrier(walk: _Walk, op: metal.Barrier) -> None:
     times = walk.simdgroups if op.scope is Scope.SIMDGROUP else walk.times
     walk.counts.barriers[op.scope.value] += times
+    if op.scope is not Scope.SIMDGROUP:
+        walk.wait()
 
 
 @cost(metal.Fence)
@@ -742,7 +756,7 @@ def on_chip(
     # What the programs on a core load again is in its cache, as far as that holds what they load.
     kept = min(1, core.l1_cache_bytes / max(1, programs * (counts.fetched - counts.again)))
     spent = _spent(counts, chip, kept, spilled)
-    barriers = counts.barriers["threadgroup"]
+    barriers = counts.barriers["threadgroup"] + counts.barriers["device"]
     if chip.copies and counts.mmas:
         # What products stage is copied meanwhile, and a simdgroup that has passed a barrier
         # multiplies while another loads: what each barrier costs is the time until it does.

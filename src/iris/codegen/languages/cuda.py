@@ -659,7 +659,7 @@ CUDA = Language(
     barriers={
         Scope.SIMDGROUP: "__syncwarp()",
         Scope.THREADGROUP: "__syncthreads()",
-        Scope.DEVICE: "__threadfence(), __syncthreads()",
+        Scope.DEVICE: "__syncthreads()",
     },
     fence="__threadfence()",
     atomics={kind: f"atomic_{kind.value}" for kind in AtomicKind},
