@@ -59,7 +59,7 @@ campaign: softmetal  ## Run 85,000 random programs, 40 minutes; the table goes t
 	) > benchmarks/campaign.txt; status=$$?; cat benchmarks/campaign.txt; exit $$status
 
 gpu: $(INSTALLED)  ## With an NVIDIA GPU: run what runs there, random programs too, and measure
-	IRIS_TEST_TEXTS=cuda $(PYTEST) tests/runtime/test_cuda.py tests/e2e tests/testing/test_corpus.py tests/testing/test_launches.py -k "not interp and not every and not careless"
+	IRIS_TEST_TEXTS=cuda $(PYTEST) tests/runtime/test_cuda.py tests/compiler/test_nvcc.py tests/e2e tests/testing/test_corpus.py tests/testing/test_launches.py -k "not interp and not every and not careless"
 	$(BIN)/iris fuzz --device cuda --examples 2000
 	$(BIN)/python benchmarks/gpu.py
 	$(BIN)/python benchmarks/model.py

@@ -20,10 +20,12 @@ __global__ void rotated(const T *in, T *out) {
     tile.sync();
 }
 
+#ifndef __CUDACC_RTC__
 template <typename T> void launch(Buffers<T> &b, anotherHandle_t *handles) {
     rotated<T, 4><<<1, 64>>>(b.first, b.second);
 }
 template void launch<int>(Buffers<int> &, anotherHandle_t *);
+#endif
 
 // The lowest bits of all, by tiles in a block that does not fill its simdgroups.
 __global__ void bits(const unsigned *in, unsigned *out) {

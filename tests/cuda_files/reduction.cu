@@ -117,7 +117,9 @@ __global__ void atomic(const int *x, int *out, int n) {
     if (threadIdx.x == 0) atomicAdd(out, total);
 }
 
+#ifndef __CUDACC_RTC__
 int main() {
     unrolled<float, 256><<<4, 256>>>(nullptr, nullptr, 0);
     return 0;
 }
+#endif

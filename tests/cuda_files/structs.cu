@@ -101,12 +101,12 @@ __global__ void records(const float *x, const float4 *v, float *out, const int *
 
 template <typename T> struct SharedMemory {
     __device__ operator T *() {
-        extern __shared__ int all[];
-        return (T *)all;
+        extern __shared__ int memory[];
+        return (T *)memory;
     }
     __device__ operator const T *() const {
-        extern __shared__ int all[];
-        return (T *)all;
+        extern __shared__ int memory[];
+        return (T *)memory;
     }
 };
 
@@ -129,8 +129,10 @@ template <typename T> __global__ void turned(const T *x, T *out, const unsigned 
     out[blockDim.x + threadIdx.x] = lower_sum(warp, threadIdx.x);
 }
 
+#ifndef __CUDACC_RTC__
 void host() {
     axpy<float><<<1, 32>>>(nullptr, nullptr, 1.0f);
     axpy<half><<<1, 32>>>(nullptr, nullptr, 1.0f);
     turned<int><<<1, 64, 64 * sizeof(int)>>>(nullptr, nullptr, nullptr);
 }
+#endif
