@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Generator, Iterator
-from functools import cache
-from tempfile import TemporaryDirectory
+from functools import cache, partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -58,19 +60,23 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Keep what the processes that tests start would each compute again: what Hypothesis reads from
-    the sources, and bytecode, which may not stand beside them.  In these processes a product of
-    NumPy's takes one core, as the workers take all: the threads of OpenBLAS wait for each other in
-    a loop, so that a product of 128x128 takes 30 times as long on busy cores.
+    """Keep what each run, and each process that tests start, would compute again: what Hypothesis
+    reads from the sources, and bytecode, if it may not stand beside them.  In these processes a
+    product of NumPy's takes one core, as the workers take all: the threads of OpenBLAS wait for
+    each other in a loop, so that a product of 128x128 takes 30 times as long on busy cores.
 
     Workers have these settings from the process that starts them.
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", str(ROOT / ".hypothesis"))
     if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
-        folder = TemporaryDirectory(prefix="iris-bytecode-")
-        config.add_cleanup(folder.cleanup)
-        os.environ["PYTHONPYCACHEPREFIX"] = folder.name
+        folder = ROOT / "build" / "bytecode"
+        os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix = str(folder)
+        sys.dont_write_bytecode = False
+        # That of modules that tests write is of no use to another run.
+        temporary = Path(tempfile.gettempdir()).resolve()
+        written = folder / temporary.relative_to(temporary.anchor)
+        config.add_cleanup(partial(shutil.rmtree, written, ignore_errors=True))
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Container, Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -93,25 +94,30 @@ def modules_of(source: Path) -> dict[tuple[str, ...], Path]:
     return modules
 
 
-def package_of(path: Path, source: Path) -> tuple[str, ...]:
-    return path.relative_to(source).parent.parts
+@cache
+def imports_and_handlers(path: Path) -> list[ast.AST]:
+    """The parts of a module that the rules are about."""
+    tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
+    kinds = (ast.Import, ast.ImportFrom, ast.ExceptHandler)
+    return [node for node in ast.walk(tree) if isinstance(node, kinds)]
 
 
 def imported_modules(
-    tree: ast.AST, package: tuple[str, ...], modules: Container[tuple[str, ...]]
+    path: Path, source: Path, modules: Container[tuple[str, ...]]
 ) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """Line and dotted name of every import in `tree`, a module inside `package`."""
-    for node in ast.walk(tree):
+    """Line and dotted name of every import in a module."""
+    package = path.relative_to(source).parent.parts
+    for node in imports_and_handlers(path):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield node.lineno, tuple(alias.name.split("."))
         elif isinstance(node, ast.ImportFrom):
-            source = tuple(node.module.split(".")) if node.module else ()
+            of = tuple(node.module.split(".")) if node.module else ()
             if node.level:
-                source = package[: len(package) - node.level + 1] + source
+                of = package[: len(package) - node.level + 1] + of
             # `from iris import x` is the module x, or a name of the public API.
-            names = [(*source, alias.name) for alias in node.names]
-            for name in dict.fromkeys(n if n in modules else source for n in names):
+            names = [(*of, alias.name) for alias in node.names]
+            for name in dict.fromkeys(n if n in modules else of for n in names):
                 yield node.lineno, name
 
 
@@ -132,8 +138,7 @@ def violations(source: Path) -> list[str]:
         if room not in MAY_IMPORT:
             found.append(f"{where}: the room '{room}' is not in the table")
             continue
-        tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
-        for line, name in imported_modules(tree, package_of(path, source), modules):
+        for line, name in imported_modules(path, source, modules):
             if name[0] == "iris":
                 allowed = room_of(name) in {room, *MAY_IMPORT[room]}
             else:
@@ -142,7 +147,9 @@ def violations(source: Path) -> list[str]:
             if not allowed:
                 found.append(f"{where}:{line}: '{room}' may not import '{'.'.join(name)}'")
         handlers = [
-            n for n in ast.walk(tree) if isinstance(n, ast.ExceptHandler) and catches_all(n)
+            n
+            for n in imports_and_handlers(path)
+            if isinstance(n, ast.ExceptHandler) and catches_all(n)
         ]
         for handler in handlers[MAY_CATCH_ALL.get(where, 0) :]:
             found.append(f"{where}:{handler.lineno}: catches every exception")
@@ -154,8 +161,7 @@ def imports(source: Path) -> dict[str, set[str]]:
     found = {}
     modules = modules_of(source)
     for module, path in modules.items():
-        tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
-        names = {name for _, name in imported_modules(tree, package_of(path, source), modules)}
+        names = {name for _, name in imported_modules(path, source, modules)}
         found[".".join(module)] = {".".join(n) for n in names & modules.keys() if n != module}
     return found
 

@@ -17,14 +17,16 @@ import iris
 from counting import Counting, count
 from iris.errors import OutOfResources
 from iris.interp.metal import Counters
+from iris.targets import DEFAULT
 
 F32, F16, BF16, I8 = np.float32, np.float16, ml_dtypes.bfloat16, np.int8
 WIDE = 512  # bytes of an instruction of a simdgroup, 16 a lane
 
 
 @pytest.fixture(autouse=True)
-def device() -> None:
-    """Each launch here names its own."""
+def device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each launch here names its own, and what is counted is of one target, wherever it runs."""
+    monkeypatch.setenv("IRIS_TARGET", DEFAULT.name)
 
 
 def random(shape: Any, dtype: Any = F32, seed: int = 0) -> Any:

@@ -18,9 +18,8 @@ PACKAGE = ROOT / "src" / "iris"
 
 
 class Place(NamedTuple):
-    """Code of a module: some statements of a block, or one expression of a node."""
+    """Code of a statement: some statements of a block, or one expression of a node."""
 
-    path: Path
     block: list[ast.stmt] | ast.AST
     at: int | str  # the number of the first statement, or the field of the expression
     item: int | None = None  # of a field that is a list, which
@@ -38,6 +37,14 @@ class Place(NamedTuple):
             getattr(self.block, self.at)[self.item] = statement.value
 
 
+class Statement(NamedTuple):
+    """A statement of a module's own, by its lines."""
+
+    path: Path
+    start: int
+    end: int
+
+
 class Garden:
     """The package, as it is: which code each name stands for."""
 
@@ -45,39 +52,52 @@ class Garden:
         self.package = package
 
     @cached_property
-    def modules(self) -> dict[Path, str]:
-        return {path: path.read_text(encoding="utf-8") for path in self.package.rglob("*.py")}
+    def modules(self) -> dict[Path, list[str]]:
+        """The lines of each module."""
+        return {
+            path: path.read_text(encoding="utf-8").splitlines(keepends=True)
+            for path in self.package.rglob("*.py")
+        }
 
     @cached_property
-    def names(self) -> dict[str, list[Path]]:
-        """The modules that have something of a name."""
-        found: dict[str, list[Path]] = {}
-        for path, text in self.modules.items():
-            for name in {name for name, _ in _named(ast.parse(text))}:
-                found.setdefault(name, []).append(path)
+    def names(self) -> dict[str, list[Statement]]:
+        """The statements that have something of a name."""
+        found: dict[str, list[Statement]] = {}
+        for path, lines in self.modules.items():
+            for node in ast.parse("".join(lines)).body:
+                assert node.end_lineno is not None
+                first = min([node.lineno, *[d.lineno for d in getattr(node, "decorator_list", ())]])
+                statement = Statement(path, first - 1, node.end_lineno)
+                for name in {name for name, _ in _named(node)}:
+                    found.setdefault(name, []).append(statement)
         return found
 
     def plant(self, bug: Bug) -> tuple[Path, str]:
         """The module that has the place of a bug, and its text with the bug."""
         before, after = (_statements(bug, code) for code in (bug.before, bug.after))
-        trees = {p: ast.parse(self.modules[p]) for p in self.names.get(bug.place, ())}
-        if not trees:
+        found = self.names.get(bug.place, ())
+        if not found:
             raise Misplanted(f"{bug}: nothing is called {bug.place}")
-        scopes = [(p, s) for p, tree in trees.items() for n, s in _named(tree) if n == bug.place]
-        if all(len(x) == 1 and isinstance(x[0], ast.Expr) for x in (before, after)):
-            places = [
-                place for path, scope in scopes for place in _expressions(path, scope, before)
-            ]
-        else:
-            places = [place for path, scope in scopes for place in _blocks(path, scope, before)]
+        places = []
+        for statement in found:
+            (node,) = ast.parse(self._text(statement)).body
+            for name, scope in _named(node):
+                if name == bug.place:
+                    places += [(statement, node, place) for place in _places(scope, before, after)]
         if len(places) != 1:
-            here = ", ".join(sorted(str(p.relative_to(self.package)) for p in trees))
+            here = ", ".join(sorted({str(s.path.relative_to(self.package)) for s in found}))
             raise Misplanted(
                 f"{bug}: in {bug.place} ({here}) this occurs {len(places)} times:\n{bug.before}"
             )
-        (place,) = places
+        ((statement, node, place),) = places
         place.put(after, len(before))
-        return place.path, ast.unparse(trees[place.path]) + "\n"
+        lines = self.modules[statement.path]
+        return statement.path, "".join(
+            [*lines[: statement.start], ast.unparse(node), "\n", *lines[statement.end :]]
+        )
+
+    def _text(self, statement: Statement) -> str:
+        return "".join(self.modules[statement.path][statement.start : statement.end])
 
     @contextmanager
     def planted(self, bug: Bug) -> Iterator[Path]:
@@ -90,20 +110,19 @@ class Garden:
             yield Path(folder)
 
 
-def _named(tree: ast.Module) -> Iterator[tuple[str, ast.AST]]:
-    """Functions, methods and tables, by the names that a list calls them."""
-    for node in tree.body:
-        if isinstance(node, ast.FunctionDef):
-            yield node.name, node
-        elif isinstance(node, ast.ClassDef):
-            for inner in node.body:
-                if isinstance(inner, ast.FunctionDef):
-                    yield f"{node.name}.{inner.name}", inner
-        elif isinstance(node, ast.Assign | ast.AnnAssign):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            for target in targets:
-                if isinstance(target, ast.Name):
-                    yield target.id, node
+def _named(node: ast.stmt) -> Iterator[tuple[str, ast.AST]]:
+    """Functions, methods and tables of a statement, by the names that a list calls them."""
+    if isinstance(node, ast.FunctionDef):
+        yield node.name, node
+    elif isinstance(node, ast.ClassDef):
+        for inner in node.body:
+            if isinstance(inner, ast.FunctionDef):
+                yield f"{node.name}.{inner.name}", inner
+    elif isinstance(node, ast.Assign | ast.AnnAssign):
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        for target in targets:
+            if isinstance(target, ast.Name):
+                yield target.id, node
 
 
 def _statements(bug: Bug, code: str) -> list[ast.stmt]:
@@ -113,7 +132,16 @@ def _statements(bug: Bug, code: str) -> list[ast.stmt]:
         raise Misplanted(f"{bug}: {error}:\n{code}") from None
 
 
-def _expressions(path: Path, scope: ast.AST, wanted: Sequence[ast.stmt]) -> Iterator[Place]:
+def _places(
+    scope: ast.AST, before: Sequence[ast.stmt], after: Sequence[ast.stmt]
+) -> Iterator[Place]:
+    """Where in some code others may stand in place of statements, or of an expression."""
+    if all(len(x) == 1 and isinstance(x[0], ast.Expr) for x in (before, after)):
+        return _expressions(scope, before)
+    return _blocks(scope, before)
+
+
+def _expressions(scope: ast.AST, wanted: Sequence[ast.stmt]) -> Iterator[Place]:
     """Where an expression is in some code."""
     (statement,) = wanted
     assert isinstance(statement, ast.Expr)
@@ -122,19 +150,19 @@ def _expressions(path: Path, scope: ast.AST, wanted: Sequence[ast.stmt]) -> Iter
             if isinstance(value, list):
                 for item, node in enumerate(value):
                     if _alike(node, statement.value):
-                        yield Place(path, parent, field, item)
+                        yield Place(parent, field, item)
             elif _alike(value, statement.value):
-                yield Place(path, parent, field)
+                yield Place(parent, field)
 
 
-def _blocks(path: Path, scope: ast.AST, wanted: Sequence[ast.stmt]) -> Iterator[Place]:
+def _blocks(scope: ast.AST, wanted: Sequence[ast.stmt]) -> Iterator[Place]:
     """Where statements, one after the other, are in some code."""
     for parent in ast.walk(scope):
         for _, block in ast.iter_fields(parent):
             if isinstance(block, list):
                 for at in range(len(block) - len(wanted) + 1):
                     if all(map(_alike, block[at:], wanted)):
-                        yield Place(path, block, at)
+                        yield Place(block, at)
 
 
 def _alike(node: object, wanted: ast.AST) -> bool:

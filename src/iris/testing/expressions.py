@@ -66,6 +66,7 @@ class Call(NamedTuple):
 Expression: TypeAlias = Unknown | Number | Call
 
 
+@cache
 def type_at(level: Level, dtype: DType) -> ElementType:
     """The type of one element at some level."""
     return Tensor((), dtype) if level is Level.GRAPH else dtype
@@ -73,9 +74,10 @@ def type_at(level: Level, dtype: DType) -> ElementType:
 
 def function(expressions: Sequence[Expression], level: Level) -> Module:
     """A module with a function that returns what some expressions come to."""
-    unknowns = sorted(
-        {leaf for e in expressions for leaf in leaves(e) if isinstance(leaf, Unknown)}
-    )
+    found: set[Unknown] = set()
+    for expression in expressions:
+        _add_unknowns(expression, found)
+    unknowns = sorted(found)
     returns = tuple([type_at(level, e.dtype) for e in expressions])
     arguments = [(u.name, type_at(level, u.dtype)) for u in unknowns]
     func = Func("f", level, arguments, returns=returns)
@@ -104,6 +106,14 @@ def _made(expression: Expression, operands: Sequence[Value], level: Level) -> Op
         return form.cls.create(tuple(operands), form.attributes, (type_,))
     assert isinstance(expression, Number)
     return Constant.of_bits(expression.bits, type_)
+
+
+def _add_unknowns(expression: Expression, found: set[Unknown]) -> None:
+    if isinstance(expression, Unknown):
+        found.add(expression)
+    else:
+        for operand in _operands(expression):
+            _add_unknowns(operand, found)
 
 
 def leaves(expression: Expression) -> Iterator[Expression]:
@@ -153,21 +163,24 @@ def _choices(field: AttributeField) -> Sequence[Any]:
     raise NotImplementedError(f"{field.name} is {kind.what}, and no values of it are known here")
 
 
-def unknowns(dtype: DType) -> list[Expression]:
+@cache
+def unknowns(dtype: DType) -> tuple[Expression, ...]:
     """Two unknowns of a dtype; of floats one, as all its values can be tried."""
     names = ("p", "q") if dtype is bool_ else ("x",) if dtype.is_float else ("x", "y")
-    return [Unknown(name, dtype) for name in names]
+    return tuple([Unknown(name, dtype) for name in names])
 
 
-def numbers(dtype: DType) -> list[Expression]:
+@cache
+def numbers(dtype: DType) -> tuple[Expression, ...]:
     """What rules may know: 0, 1, -1, powers of two, the ends of the range, nan."""
-    return [Number(encode(n, dtype), dtype) for n in special_numbers(dtype)]
+    return tuple([Number(encode(n, dtype), dtype) for n in special_numbers(dtype)])
 
 
-def plain_numbers(dtype: DType) -> list[Expression]:
+@cache
+def plain_numbers(dtype: DType) -> tuple[Expression, ...]:
     """Two that stand for all others: one that is a power of two, and one that is not."""
     known = [True] if dtype is bool_ else [3.0, 0.5] if dtype.is_float else [3, 4]
-    return [Number(encode(n, dtype), dtype) for n in known]
+    return tuple([Number(encode(n, dtype), dtype) for n in known])
 
 
 def simple(dtype: DType, others: Sequence[DType]) -> Iterator[Call]:
@@ -235,4 +248,4 @@ def is_plain(call: Call) -> bool:
                 return False
         elif leaf not in names:
             names.append(leaf)
-    return any(seen.values()) and all(n == unknowns(t)[: len(n)] for t, n in seen.items())
+    return any(seen.values()) and all(n == [*unknowns(t)[: len(n)]] for t, n in seen.items())

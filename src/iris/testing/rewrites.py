@@ -119,8 +119,9 @@ def _numbered(module: Module, numbers: dict[object, int]) -> list[int]:
         operands = tuple([known[v] for v in op.operands])
         if op.terminator:
             return [*operands]
-        key = type(op), op.attributes, operands, tuple([v.type for v in op.results])
-        known.update((v, numbers.setdefault((key, v.index), len(numbers))) for v in op.results)
+        for v in op.results:
+            key = type(op), op.attributes, operands, v.index, v.type
+            known[v] = numbers.setdefault(key, len(numbers))
     raise AssertionError("a function without an end")
 
 
