@@ -477,6 +477,38 @@ func tile @f(%X: ptr<f32>) {
     assert [constant_bits(bound) for bound in loop.operands[:2]] == [0, 0]
 
 
+def test_the_last_program_alone_has_its_number() -> None:
+    program = Program.parse(
+        """\
+# grid: 3, 2, 1
+# argument %X: i32[64]
+
+func tile @f(%X: ptr<i32>) {
+  %x: i32 = tile.program_id 0
+  %y: i32 = tile.program_id 1
+  %c3: i32 = constant 3
+  %row: i32 = mul %y, %c3
+  %at: i32 = add %row, %x
+  %value: i32 = tile.load %X, %at
+  %one: i32 = constant 1
+  %next: i32 = add %value, %one
+  tile.store %X, %at, %next
+  return
+}
+"""
+    )
+
+    def fails(candidate: Program) -> bool:
+        arguments = candidate.make_arguments()
+        with suppress(ProgramError):
+            candidate.run(arguments)
+        return len(arguments) > 0 and arguments[0].size > 5 and arguments[0][5] == 1
+
+    small = reduce(program, fails)
+    assert small.grid == (1, 1, 1)
+    assert [op.name for op in ops_of(small)] == ["constant"] * 2 + ["tile.store", "return"]
+
+
 def test_what_is_broadcast_is_computed_before() -> None:
     program = Program.parse(
         """\

@@ -16,13 +16,12 @@ from operator import is_not
 from typing import TypeVar
 
 from iris.errors import IrisError
-from iris.ir import Level, Module, literal, metal
+from iris.ir import Level, Module, literal, metal, tile
 from iris.ir.control import Func, Return, names_of
 from iris.ir.core import Op, Region, Value
 from iris.ir.effects import has_side_effects
 from iris.ir.math import Cast, Constant, Elementwise, element_type
 from iris.ir.rewriter import Rewriter, drop_carried
-from iris.ir.tile import Broadcast
 from iris.ir.types import (
     DTYPES,
     DType,
@@ -77,7 +76,7 @@ def load(program: Program) -> tuple[float, ...]:
         deep += sum(below)
         for value in op.results:
             depths[value] = 1 + max(below, default=0)
-            elements += prod(_shape(value.type))
+            elements += prod(shape_of(value.type))
     return computing, uses, deep, elements, constants, numbers, made
 
 
@@ -120,6 +119,7 @@ def of_op(op: Op, position: int) -> Iterator[Edit]:
         for argument in region.arguments:
             for bits in _numbers(op, argument.type):
                 yield at(partial(_set_argument, region=number, index=argument.index, bits=bits))
+    yield on_op(position, _one_instead, sweep=False)
     for count in (2, 1):  # a mask may go with what stands where it is off
         if len(op.operands) - count >= len(op.spec.fixed) and not op.terminator:
             yield at(partial(_drop_last_operands, count=count))
@@ -155,6 +155,8 @@ def sideways(op: Op, position: int) -> Iterator[Edit]:
 
 def of_threads(program: Program) -> Iterator[Edit]:
     """The edits of how many programs and simdgroups there are."""
+    if program.grid != ONE_PROGRAM:
+        yield _last_program
     for axis, size in enumerate(program.grid):
         for smaller in smaller_sizes(size):
             grid = [smaller if i == axis else n for i, n in enumerate(program.grid)]
@@ -164,14 +166,10 @@ def of_threads(program: Program) -> Iterator[Edit]:
 
 
 def of_launch(program: Program) -> Iterator[Edit]:
-    """The edits of the results, of which arguments there are, and of the sizes of tiles, tensors
-    and arrays of registers."""
+    """The edits of the results, and of which arguments there are."""
     for index in range(len(program.function.returns)):
         yield partial(_without_return, index=index)
         yield partial(_return_operand, index=index)
-    for size in sorted({n for v in values_of(program.function) for n in _shape(v.type)}):
-        for smaller in smaller_sizes(size):
-            yield partial(_resized, old=size, new=smaller)
     for index in range(len(program.arguments)):
         yield partial(_without_parameter, index=index)
         yield partial(_number_for_parameter, index=index)
@@ -245,7 +243,7 @@ def _alike(op: Op, type_: Type) -> list[Value]:
     assert region is not None
     earlier = takewhile(lambda other: other is not op, region)
     before = [v for other in earlier for v in other.results]
-    there = [*op.operands, *_roots(op), *region.arguments, *before]
+    there = [*op.operands, *roots(op), *region.arguments, *before]
     return [v for v in dict.fromkeys(there) if v.type is type_]
 
 
@@ -261,7 +259,7 @@ def _there(op: Op, type_: Type) -> list[Value]:
     return found
 
 
-def _roots(op: Op) -> Iterator[Value]:
+def roots(op: Op) -> Iterator[Value]:
     """What an op is made of in the end, but for constants."""
     pending, seen = [*op.operands], set[Value]()
     while pending:
@@ -305,6 +303,17 @@ def use_number(op: Op, index: int, bits: int) -> bool:
     return other is not None and use_value(op, index, other)
 
 
+def _one_instead(op: Op) -> bool:
+    """The number 1 in place of an op.  What it was made of stays, as in `drop`."""
+    if len(op.results) != 1 or not isinstance(op.result.type, ElementType):
+        return False
+    one = literal.encode(1, element_type(op.result.type).element)
+    if not use_number(op, 0, one):
+        return False
+    op.erase()
+    return True
+
+
 def _set_argument(op: Op, region: int, index: int, bits: int) -> bool:
     """A number in place of an argument of a region."""
     argument = op.regions[region].arguments[index]
@@ -317,9 +326,9 @@ def _set_argument(op: Op, region: int, index: int, bits: int) -> bool:
 
 def _narrower(op: Op, type_: Type) -> list[Value]:
     """What an op is made of that can be broadcast to a type."""
-    if isinstance(op, Broadcast) or not isinstance(type_, Tile) or type_.layout is not None:
+    if isinstance(op, tile.Broadcast) or not isinstance(type_, Tile) or type_.layout is not None:
         return []
-    made_of = dict.fromkeys([*op.operands, *_roots(op)])
+    made_of = dict.fromkeys([*op.operands, *roots(op)])
     return [v for v in made_of if v.type is not type_ and _broadcasts(v.type, type_)][:ALIKE]
 
 
@@ -335,7 +344,7 @@ def _broadcasts(source: Type, target: Tile) -> bool:
 def _use_broadcast(op: Op, index: int, number: int) -> bool:
     """One of the things that an op is made of, broadcast, in its place."""
     type_ = op.results[index].type
-    broadcast = Broadcast(_narrower(op, type_)[number], type_)
+    broadcast = tile.Broadcast(_narrower(op, type_)[number], type_)
     op.insert_before(broadcast)
     return use_value(op, index, broadcast.results[0])
 
@@ -343,13 +352,13 @@ def _use_broadcast(op: Op, index: int, number: int) -> bool:
 def _broadcast_later(op: Op) -> bool:
     """Computes with what is broadcast, and with numbers, and broadcasts what comes of it.  If the
     op itself broadcasts what is computed so, once is enough."""
-    inner = op.operands[0].op if isinstance(op, Broadcast) else op
+    inner = op.operands[0].op if isinstance(op, tile.Broadcast) else op
     if not isinstance(inner, Elementwise):
         return False
     made = [v.op for v in inner.operands]
-    sources = [o.operands[0].type for o in made if isinstance(o, Broadcast)]
+    sources = [o.operands[0].type for o in made if isinstance(o, tile.Broadcast)]
     shapes = {element_type(type_).shape for type_ in sources}
-    if len(shapes) != 1 or not all(isinstance(o, Broadcast | Constant) for o in made):
+    if len(shapes) != 1 or not all(isinstance(o, tile.Broadcast | Constant) for o in made):
         return False
     (shape,) = shapes
 
@@ -369,7 +378,7 @@ def _broadcast_later(op: Op) -> bool:
     first.set_operands(tuple(operands))
     first.results[0].type = narrow(inner.results[0].type)
     op.insert_before(first)
-    last = Broadcast(first.results[0], op.results[0].type)
+    last = tile.Broadcast(first.results[0], op.results[0].type)
     op.insert_before(last)
     return use_value(op, 0, last.results[0])
 
@@ -523,49 +532,6 @@ def values_of(function: Func) -> Iterator[Value]:
             yield from region.arguments
 
 
-def _shape(type_: Type) -> tuple[int, ...]:
-    """The sizes of a type that can be other ones: not those that a layout is for."""
-    if isinstance(type_, Tile):
-        return type_.shape if type_.layout is None else ()
-    return type_.shape if isinstance(type_, Tensor | Registers) else ()
-
-
-def _with_shape(type_: Type, shape: tuple[int, ...]) -> Type:
-    match type_:
-        case Tile() | Tensor():
-            return type(type_)(shape, type_.element)
-        case Registers():
-            return type_.element if shape == (1,) else _array(type_, shape[0])
-    return type_
-
-
-def _array(type_: Registers, count: int) -> Registers:
-    """An array of another size, in the same shape of registers where that still fits."""
-    fits = type_.lanes is not None and count % type_.lanes == 0
-    return Registers(count, type_.element, type_.lanes if fits else None)
-
-
-def _resized(program: Program, old: int, new: int) -> Program:
-    """Tiles, tensors and arrays of registers with another size wherever they have one size; a
-    square of it, which may be reshaped to one, becomes one of the other."""
-    sizes = {old**2: new**2, old: new}
-
-    def changed(type_: Type) -> Type:
-        shape = _shape(type_)
-        return _with_shape(type_, tuple([sizes.get(n, n) for n in shape])) if shape else type_
-
-    edited = program.with_module(program.module.clone())
-    function = edited.function
-    for value in values_of(function):
-        value.type = changed(value.type)
-    function.set_returns(tuple(map(changed, function.returns)))
-    recipes = [
-        replace(r, shape=v.type.shape) if isinstance(v.type, Tensor) and isinstance(r, Array) else r
-        for v, r in zip(function.body.arguments, program.arguments, strict=True)
-    ]
-    return replace(edited, arguments=tuple(recipes))
-
-
 def _retyped(program: Program, old: DType, new: DType) -> Program | None:
     """Elements of another type wherever they have one type; numbers stay what they are."""
 
@@ -604,6 +570,25 @@ def _retyped(program: Program, old: DType, new: DType) -> Program | None:
             op.results[0].replace_by(op.operands[0])
             op.erase()
     return edited
+
+
+def shape_of(type_: Type) -> tuple[int, ...]:
+    """The sizes of a type that can be other ones: not those that a layout is for."""
+    if isinstance(type_, Tile):
+        return type_.shape if type_.layout is None else ()
+    return type_.shape if isinstance(type_, Tensor | Registers) else ()
+
+
+def _last_program(program: Program) -> Program:
+    """The last program alone, with the numbers that it has."""
+    edited = program.with_module(program.module.clone())
+    for op in ops_of(edited):
+        if isinstance(op, tile.ProgramId | metal.ThreadgroupId):
+            number = Constant(program.grid[op.axis] - 1, i32)
+            op.insert_before(number)
+            op.result.replace_by(number.result)
+            op.erase()
+    return replace(edited, grid=ONE_PROGRAM)
 
 
 def _with_simdgroups(program: Program, count: int) -> Program:
