@@ -16,10 +16,11 @@ from operator import is_not
 from typing import TypeVar
 
 from iris.errors import IrisError
+from iris.interp.frame import Grid
 from iris.ir import Level, Module, literal, metal, tile
-from iris.ir.control import Func, Return, names_of
+from iris.ir.control import Func, If, Return, names_of
 from iris.ir.core import Op, Region, Value
-from iris.ir.effects import has_side_effects
+from iris.ir.effects import has_side_effects, reads
 from iris.ir.math import Cast, Constant, Elementwise, element_type
 from iris.ir.rewriter import Rewriter, drop_carried
 from iris.ir.types import (
@@ -99,6 +100,10 @@ def inline(op: Op, position: int) -> Iterator[Edit]:
     only the op used stays: that it is there may be what matters."""
     for number in range(len(op.regions)):
         yield on_op(position, partial(inline_region, number=number), sweep=False)
+        if op.loops:
+            yield on_op(position, partial(_inline_with_late_loads, number=number), sweep=False)
+    if isinstance(op, If):
+        yield on_op(position, _mask_stores, sweep=False)
 
 
 def of_op(op: Op, position: int) -> Iterator[Edit]:
@@ -106,7 +111,7 @@ def of_op(op: Op, position: int) -> Iterator[Edit]:
     at = partial(on_op, position)
     for result in op.results:
         if op.regions:
-            yield at(partial(_without_carried, index=result.index))
+            yield at(partial(without_carried, index=result.index))
         for number in range(min(ALIKE, len(_alike(op, result.type)))):
             yield at(partial(_use_alike, index=result.index, number=number))
         for bits in _numbers(op, result.type):
@@ -146,7 +151,10 @@ def of_uses(op: Op, position: int) -> Iterator[Edit]:
 
 
 def sideways(op: Op, position: int) -> Iterator[Edit]:
-    """The edits that need make nothing simpler by themselves: another value for an operand."""
+    """The edits that need make nothing simpler by themselves: another value for an operand, and
+    effects in another order."""
+    if not op.results and not op.regions and not op.terminator and has_side_effects(op):
+        yield on_op(position, _put_off)
     at = partial(on_op, position)
     for index, operand in enumerate(op.operands):
         for number in range(len(_there(op, operand.type))):
@@ -159,8 +167,9 @@ def of_threads(program: Program) -> Iterator[Edit]:
         yield _last_program
     for axis, size in enumerate(program.grid):
         for smaller in smaller_sizes(size):
-            grid = [smaller if i == axis else n for i, n in enumerate(program.grid)]
-            yield partial(replace, grid=tuple(grid))
+            x, y, z = (smaller if i == axis else n for i, n in enumerate(program.grid))
+            yield partial(replace, grid=(x, y, z))
+            yield partial(_with_part_of_arrays, grid=(x, y, z))
     for smaller in smaller_sizes(max(1, program.function.simdgroups)):  # 0: not decided
         yield partial(_with_simdgroups, count=smaller)
 
@@ -434,6 +443,28 @@ def inline_region(op: Op, number: int) -> bool:
     return True
 
 
+def _inline_with_late_loads(op: Op, number: int) -> bool:
+    """Runs a region once, and loads what it loads only where that is needed: what an iteration has
+    loaded, the next one may find changed."""
+    region = op.regions[number]
+    loads = [o for o in region if o.results and not o.regions and reads(o.effects())]
+    for load in [o for o in loads if not has_side_effects(o)]:
+        user = next((o for o in region if o in load.results[0].users), load)
+        if user is not load:
+            load.detach()
+            user.insert_before(load)
+    return inline_region(op, number)
+
+
+def _mask_stores(op: Op) -> bool:
+    """Stores under a mask in place of a branch."""
+    assert isinstance(op, If)
+    stores = [o for o in op.then if isinstance(o, metal.Store | tile.Store) and o.mask is None]
+    for store in stores:
+        store.set_operands((*store.operands, op.condition))
+    return bool(stores) and inline_region(op, 0)
+
+
 def _arguments(op: Op, region: Region) -> list[Value] | None:
     """Values for the arguments of a region: the last operands of its op, as far as the types are
     theirs, and zeros."""
@@ -450,7 +481,7 @@ def _arguments(op: Op, region: Region) -> list[Value] | None:
     return given
 
 
-def _without_carried(op: Op, index: int) -> bool:
+def without_carried(op: Op, index: int) -> bool:
     """Carries one value less: in its place goes what it starts as, or else zero."""
     if not any(map(op.forwards, op.regions)):
         return False
@@ -476,6 +507,20 @@ def _use_source(op: Op, index: int) -> bool:
 def _use_other(op: Op, index: int, number: int) -> bool:
     """In place of an operand another value of its type."""
     return _set_operand(op, index, _there(op, op.operands[index].type)[number])
+
+
+def _put_off(op: Op) -> bool:
+    """Has an effect only after the next one."""
+    later = op.next
+    while later is not None and not has_side_effects(later):
+        later = later.next
+    if later is None or later.terminator or later.regions:
+        return False
+    assert later.next is not None, "a region ends with a terminator"
+    after = later.next
+    op.detach()
+    after.insert_before(op)
+    return True
 
 
 def _use_number_here(op: Op, index: int, bits: int) -> bool:
@@ -577,6 +622,16 @@ def shape_of(type_: Type) -> tuple[int, ...]:
     if isinstance(type_, Tile):
         return type_.shape if type_.layout is None else ()
     return type_.shape if isinstance(type_, Tensor | Registers) else ()
+
+
+def _with_part_of_arrays(program: Program, grid: Grid) -> Program:
+    """Fewer programs, and as much less in each array: what goes beyond its end still does."""
+    before, after = prod(program.grid), prod(grid)
+    recipes = [
+        replace(r, shape=(prod(r.shape) * after // before,)) if isinstance(r, Array) else r
+        for r in program.arguments
+    ]
+    return replace(program, grid=grid, arguments=tuple(recipes))
 
 
 def _last_program(program: Program) -> Program:

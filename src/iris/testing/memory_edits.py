@@ -32,6 +32,7 @@ from iris.testing.edits import (
     use_number,
     use_value,
     values_of,
+    without_carried,
 )
 from iris.testing.limit import TimeLimitError, limited
 from iris.tools.replay import Array, Program
@@ -229,8 +230,9 @@ def _store_in_loop(op: tile.Store | metal.Store) -> bool:
     stored = op.clone({})
     stored.set_operands((base, offset, end.operands[op.value.index], *mask))
     end.insert_before(stored)
+    index = op.value.index
     op.erase()
-    return True
+    return bool(loop.results[index].users) or without_carried(loop, index)
 
 
 def _others(op: tile.Store | metal.Store) -> list[tile.Store | metal.Store]:
