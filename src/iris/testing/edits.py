@@ -151,11 +151,14 @@ def of_uses(op: Op, position: int) -> Iterator[Edit]:
 
 
 def sideways(op: Op, position: int) -> Iterator[Edit]:
-    """The edits that need make nothing simpler by themselves: another value for an operand, and
-    effects in another order."""
-    if not op.results and not op.regions and not op.terminator and has_side_effects(op):
-        yield on_op(position, _put_off)
+    """The edits that need make nothing simpler by themselves: another value for an operand, or for
+    a number wherever it is used, and effects in another order."""
     at = partial(on_op, position)
+    if not op.results and not op.regions and not op.terminator and has_side_effects(op):
+        yield at(_put_off)
+    if isinstance(op, Constant):
+        for number in range(min(ALIKE, len(_there(op, op.results[0].type)))):
+            yield at(partial(_use_there, number=number))
     for index, operand in enumerate(op.operands):
         for number in range(len(_there(op, operand.type))):
             yield at(partial(_use_other, index=index, number=number))
@@ -284,6 +287,10 @@ def roots(op: Op) -> Iterator[Value]:
 
 def _use_alike(op: Op, index: int, number: int) -> bool:
     return use_value(op, index, _alike(op, op.results[index].type)[number])
+
+
+def _use_there(op: Op, number: int) -> bool:
+    return use_value(op, 0, _there(op, op.results[0].type)[number])
 
 
 def use_value(op: Op, index: int, other: Value) -> bool:
