@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import ast
+import os
+import subprocess
+import sys
 from collections import Counter
 
 import pytest
 
-from planted import Bug, Misplanted, bugs, parse
+from planted import Bug, Misplanted, bugs, known, parse
 from planted.__main__ import Limits, hunt
 from planted.garden import Garden
 from planted.oracles import ORDER
+from support import ROOT
 
 ROOMS = (
     "masks",
@@ -104,3 +108,19 @@ def test_a_planted_bug_is_found(name: str, oracle: str) -> None:
     assert oracle in ORDER[planted.level]
     with GARDEN.planted(planted) as package:
         assert hunt(package, oracle, 1, Limits(200, 60, 1)).found
+
+
+@pytest.mark.parametrize("name", known.names())
+def test_the_smallest_program_known_shows_its_bug(name: str) -> None:
+    (planted,) = [bug for bug in bugs() if str(bug) == name]
+    with GARDEN.planted(planted) as package:
+        path = os.pathsep.join([str(package), str(ROOT / "tests")])
+        done = subprocess.run(
+            [sys.executable, "-m", "planted.known", name],
+            env={**os.environ, "PYTHONPATH": path},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    assert done.stdout == "True\n"
+    assert not known.shows(name)

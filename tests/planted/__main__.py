@@ -4,6 +4,7 @@
     python -m planted cse/ pipelining/ --seeds 5
     python -m planted --seeds 5 --notes found.jsonl     # goes on where the last run stopped
     python -m planted --seeds 5 --notes found.jsonl --again     # what an older compiler left, too
+    python -m planted cse/ --notes found.jsonl --again     # with one seed: finds with others stay
     python -m planted --oracles agree,texts --examples 100 --seconds 20
 
 A bug is looked for with the oracles of its level, in turn, until one fails that does not fail
@@ -29,12 +30,13 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from planted import Bug, bugs
+from planted import Bug, bugs, known
 from planted.garden import PACKAGE, Garden
 from planted.oracles import ORACLES, ORDER, REST, Result
 from support import ROOT
 
 LINE = 80  # characters of what was said
+LARGE = 10  # ops, over which a program is compared with the smallest one known
 GRACE = 30  # seconds beyond those that an oracle has, before it is taken to hang
 
 
@@ -139,19 +141,27 @@ class Notes:
         self.path = path
         self.compiler = digest()
         self.known: dict[str, list[Find]] = {}
-        self.older: set[str] = set()  # bugs that were planted in another state of the compiler
+        self.compilers: dict[str, str] = {}  # the oldest one of each row
         if path is not None and path.exists():
             for line in path.read_text().splitlines():
                 bug, finds, compiler = json.loads(line)
                 self.known[bug] = [Find(oracle, Result(*result)) for oracle, result in finds]
-                (self.older.discard if compiler == self.compiler else self.older.add)(bug)
+                self.compilers[bug] = compiler
+
+    @property
+    def older(self) -> set[str]:
+        """The bugs that were planted in another state of the compiler."""
+        return {bug for bug, compiler in self.compilers.items() if compiler != self.compiler}
 
     def add(self, bug: Bug, finds: list[Find]) -> None:
-        self.known[str(bug)] = finds
-        self.older.discard(str(bug))
+        """Keeps what became of a bug; finds with other seeds than were looked at stay."""
+        kept = self.known.get(str(bug), [])[len(finds) :]
+        compiler = self.compilers[str(bug)] if kept else self.compiler
+        self.known[str(bug)] = [*finds, *kept]
+        self.compilers[str(bug)] = compiler
         if self.path is not None:
             with self.path.open("a") as file:
-                print(json.dumps([str(bug), finds, self.compiler]), file=file)
+                print(json.dumps([str(bug), self.known[str(bug)], compiler]), file=file)
 
 
 def row(bug: Bug, finds: Sequence[Find]) -> str:
@@ -179,7 +189,11 @@ def summary(bugs: Sequence[Bug], all_finds: Sequence[Sequence[Find]], limits: Li
     ]
     looked = sum(map(len, all_finds))
     quick = [r for _, r in found if r.seconds <= limits.seconds]
-    sizes = [first.result.ops for first, *_ in all_finds if first.result.ops]
+    sizes = {
+        str(bug): first.result.ops
+        for bug, (first, *_) in zip(bugs, all_finds, strict=True)
+        if first.result.ops
+    }
     named = [r for _, r in found if r.cause]
     lines = [
         f"{len(found)} of {looked} found, {len(quick)} of them within {limits.examples} examples "
@@ -187,10 +201,13 @@ def summary(bugs: Sequence[Bug], all_finds: Sequence[Sequence[Find]], limits: Li
         f"{len(named)} name a pass or a part of the compiler",
     ]
     if sizes:
-        large = sum(size > 10 for size in sizes)
+        large = [bug for bug, size in sizes.items() if size > LARGE]
+        least = {bug: known.smallest(bug) if bug in known.names() else 0 for bug in large}
+        larger = sum(sizes[bug] > least[bug] + 2 for bug in large)
         lines.append(
-            f"{len(sizes)} are shown as programs of {median(sizes):g} ops (median) and at most "
-            f"{max(sizes)}; {large} of over 10"
+            f"{len(sizes)} are shown as programs of {median(sizes.values()):g} ops (median) and at "
+            f"most {max(sizes.values())}; {len(large)} of over {LARGE}, {larger} of these of over "
+            "two more than the smallest program known"
         )
     return "\n".join(lines)
 

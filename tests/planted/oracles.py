@@ -116,10 +116,10 @@ def run(oracle: str, seed: int, examples: int, seconds: float, reduced: float) -
     if done.find is None:
         return Result(False, done.examples, seconds, "")
     message = done.find.message[:2000]
-    return Result(True, done.examples, seconds, message, done.find.cause, _size(done.find.program))
+    return Result(True, done.examples, seconds, message, done.find.cause, size(done.find.program))
 
 
-def _size(program: str) -> int:
+def size(program: str) -> int:
     """How many ops of a program compute something."""
     idle = (Constant, Func, Return, Yield)
     ops = Program.parse(program).module.walk() if program else ()

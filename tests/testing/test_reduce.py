@@ -18,7 +18,7 @@ from iris.ir.core import OPS
 from iris.ir.math import Add, Constant, constant_bits
 from iris.passes import Pipeline
 from iris.testing import preserves, programs
-from iris.testing.edits import load, ops_of
+from iris.testing.edits import load, of_threads, ops_of
 from iris.testing.faults import Fault, Wrong
 from iris.testing.reduce import reduce
 from iris.testing.report import ReplayFile
@@ -475,6 +475,144 @@ func tile @f(%X: ptr<f32>) {
     small = reduce(program, fails)
     (loop,) = [op for op in ops_of(small) if isinstance(op, For)]
     assert [constant_bits(bound) for bound in loop.operands[:2]] == [0, 0]
+
+
+def test_the_last_program_alone_has_its_number() -> None:
+    program = Program.parse(
+        """\
+# grid: 3, 2, 1
+# argument %X: i32[64]
+
+func tile @f(%X: ptr<i32>) {
+  %x: i32 = tile.program_id 0
+  %y: i32 = tile.program_id 1
+  %c3: i32 = constant 3
+  %row: i32 = mul %y, %c3
+  %at: i32 = add %row, %x
+  %value: i32 = tile.load %X, %at
+  %one: i32 = constant 1
+  %next: i32 = add %value, %one
+  tile.store %X, %at, %next
+  return
+}
+"""
+    )
+
+    def fails(candidate: Program) -> bool:
+        arguments = candidate.make_arguments()
+        with suppress(ProgramError):
+            candidate.run(arguments)
+        return len(arguments) > 0 and arguments[0].size > 5 and arguments[0][5] == 1
+
+    small = reduce(program, fails)
+    assert small.grid == (1, 1, 1)
+    assert [op.name for op in ops_of(small)] == ["constant"] * 2 + ["tile.store", "return"]
+
+
+def test_fewer_programs_have_as_much_less_of_an_array() -> None:
+    program = Program.parse(
+        """\
+# grid: 4, 2, 1
+# argument %X: i32[32, 8]
+# argument %n: 8
+
+func metal @f simdgroups=1(%X: ptr<i32>, %n: i32) {
+  return
+}
+"""
+    )
+    made = [edit(program) for edit in of_threads(program)]
+    launched = [(p.grid, p.make_arguments()[0].size) for p in made if p is not None]
+    assert {((1, 2, 1), 64), ((2, 2, 1), 128), ((4, 1, 1), 128), ((1, 1, 1), 256)} <= {*launched}
+
+
+def test_what_is_loaded_in_a_loop_is_loaded_later_without_it() -> None:
+    program = Program.parse(
+        """\
+# grid: 1, 1, 1
+# argument %X: i32[1]
+# argument %Y: i32[1]
+
+func tile @f(%X: ptr<i32>, %Y: ptr<i32>) {
+  %c0: i32 = constant 0
+  %c1: i32 = constant 1
+  %c2: i32 = constant 2
+  for %c0, %c2, %c1 (%i: i32) {
+    %x: i32 = tile.load %X, %c0
+    tile.store %X, %c0, %c1
+    tile.store %Y, %c0, %x
+    yield
+  }
+  return
+}
+"""
+    )
+
+    def fails(candidate: Program) -> bool:
+        arguments = candidate.make_arguments()
+        with suppress(ProgramError):
+            candidate.run(arguments)
+        return len(arguments) == 2 and arguments[1].tolist() == [1] and has(candidate, "tile.load")
+
+    assert not has(reduce(program, fails), "for")
+
+
+def test_stores_change_their_order() -> None:
+    program = Program.parse(
+        """\
+# grid: 1, 1, 1
+# argument %X: i32[2]
+
+func tile @f(%X: ptr<i32>) {
+  %c0: i32 = constant 0
+  %c1: i32 = constant 1
+  tile.store %X, %c0, %c1
+  tile.store %X, %c1, %c1
+  tile.print "%x" %c1
+  return
+}
+"""
+    )
+
+    def fails(candidate: Program) -> bool:
+        """Only without the store of the one before the other need nothing be printed."""
+        offsets = [constant_bits(o.offset) for o in ops_of(candidate) if isinstance(o, tile.Store)]
+        return offsets == [1, 0] or (offsets == [0, 1] and has(candidate, "tile.print"))
+
+    small = reduce(program, fails)
+    assert not has(small, "tile.print")
+
+
+def test_a_branch_becomes_a_mask() -> None:
+    program = Program.parse(
+        """\
+# grid: 1, 1, 1
+# argument %X: i32[2]
+
+func metal @f simdgroups=1(%X: ptr<i32>) {
+  %lane: i32 = metal.lane
+  %c2: i32 = constant 2
+  %first: bool = compare lt %lane, %c2
+  if %first {
+    metal.store %X, %lane, %c2
+    yield
+  } else {
+    yield
+  }
+  return
+}
+"""
+    )
+
+    def fails(candidate: Program) -> bool:
+        arguments = candidate.make_arguments()
+        with suppress(ProgramError):
+            candidate.run(arguments)
+            return bool(arguments) and arguments[0].tolist() == [2, 2]
+        return False
+
+    names = [op.name for op in ops_of(reduce(program, fails)) if not isinstance(op, Constant)]
+    assert names == ["metal.lane", "compare", "metal.store", "return"]
 
 
 def test_what_is_broadcast_is_computed_before() -> None:

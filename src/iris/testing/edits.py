@@ -16,13 +16,13 @@ from operator import is_not
 from typing import TypeVar
 
 from iris.errors import IrisError
-from iris.ir import Level, Module, literal, metal
-from iris.ir.control import Func, Return, names_of
+from iris.interp.frame import Grid
+from iris.ir import Level, Module, literal, metal, tile
+from iris.ir.control import Func, If, Return, names_of
 from iris.ir.core import Op, Region, Value
-from iris.ir.effects import has_side_effects
+from iris.ir.effects import has_side_effects, reads
 from iris.ir.math import Cast, Constant, Elementwise, element_type
 from iris.ir.rewriter import Rewriter, drop_carried
-from iris.ir.tile import Broadcast
 from iris.ir.types import (
     DTYPES,
     DType,
@@ -77,7 +77,7 @@ def load(program: Program) -> tuple[float, ...]:
         deep += sum(below)
         for value in op.results:
             depths[value] = 1 + max(below, default=0)
-            elements += prod(_shape(value.type))
+            elements += prod(shape_of(value.type))
     return computing, uses, deep, elements, constants, numbers, made
 
 
@@ -100,6 +100,10 @@ def inline(op: Op, position: int) -> Iterator[Edit]:
     only the op used stays: that it is there may be what matters."""
     for number in range(len(op.regions)):
         yield on_op(position, partial(inline_region, number=number), sweep=False)
+        if op.loops:
+            yield on_op(position, partial(_inline_with_late_loads, number=number), sweep=False)
+    if isinstance(op, If):
+        yield on_op(position, _mask_stores, sweep=False)
 
 
 def of_op(op: Op, position: int) -> Iterator[Edit]:
@@ -107,7 +111,7 @@ def of_op(op: Op, position: int) -> Iterator[Edit]:
     at = partial(on_op, position)
     for result in op.results:
         if op.regions:
-            yield at(partial(_without_carried, index=result.index))
+            yield at(partial(without_carried, index=result.index))
         for number in range(min(ALIKE, len(_alike(op, result.type)))):
             yield at(partial(_use_alike, index=result.index, number=number))
         for bits in _numbers(op, result.type):
@@ -120,6 +124,7 @@ def of_op(op: Op, position: int) -> Iterator[Edit]:
         for argument in region.arguments:
             for bits in _numbers(op, argument.type):
                 yield at(partial(_set_argument, region=number, index=argument.index, bits=bits))
+    yield on_op(position, _one_instead, sweep=False)
     for count in (2, 1):  # a mask may go with what stands where it is off
         if len(op.operands) - count >= len(op.spec.fixed) and not op.terminator:
             yield at(partial(_drop_last_operands, count=count))
@@ -146,8 +151,14 @@ def of_uses(op: Op, position: int) -> Iterator[Edit]:
 
 
 def sideways(op: Op, position: int) -> Iterator[Edit]:
-    """The edits that need make nothing simpler by themselves: another value for an operand."""
+    """The edits that need make nothing simpler by themselves: another value for an operand, or for
+    a number wherever it is used, and effects in another order."""
     at = partial(on_op, position)
+    if not op.results and not op.regions and not op.terminator and has_side_effects(op):
+        yield at(_put_off)
+    if isinstance(op, Constant):
+        for number in range(min(ALIKE, len(_there(op, op.results[0].type)))):
+            yield at(partial(_use_there, number=number))
     for index, operand in enumerate(op.operands):
         for number in range(len(_there(op, operand.type))):
             yield at(partial(_use_other, index=index, number=number))
@@ -155,23 +166,22 @@ def sideways(op: Op, position: int) -> Iterator[Edit]:
 
 def of_threads(program: Program) -> Iterator[Edit]:
     """The edits of how many programs and simdgroups there are."""
+    if program.grid != ONE_PROGRAM:
+        yield _last_program
     for axis, size in enumerate(program.grid):
         for smaller in smaller_sizes(size):
-            grid = [smaller if i == axis else n for i, n in enumerate(program.grid)]
-            yield partial(replace, grid=tuple(grid))
+            x, y, z = (smaller if i == axis else n for i, n in enumerate(program.grid))
+            yield partial(replace, grid=(x, y, z))
+            yield partial(_with_part_of_arrays, grid=(x, y, z))
     for smaller in smaller_sizes(max(1, program.function.simdgroups)):  # 0: not decided
         yield partial(_with_simdgroups, count=smaller)
 
 
 def of_launch(program: Program) -> Iterator[Edit]:
-    """The edits of the results, of which arguments there are, and of the sizes of tiles, tensors
-    and arrays of registers."""
+    """The edits of the results, and of which arguments there are."""
     for index in range(len(program.function.returns)):
         yield partial(_without_return, index=index)
         yield partial(_return_operand, index=index)
-    for size in sorted({n for v in values_of(program.function) for n in _shape(v.type)}):
-        for smaller in smaller_sizes(size):
-            yield partial(_resized, old=size, new=smaller)
     for index in range(len(program.arguments)):
         yield partial(_without_parameter, index=index)
         yield partial(_number_for_parameter, index=index)
@@ -245,7 +255,7 @@ def _alike(op: Op, type_: Type) -> list[Value]:
     assert region is not None
     earlier = takewhile(lambda other: other is not op, region)
     before = [v for other in earlier for v in other.results]
-    there = [*op.operands, *_roots(op), *region.arguments, *before]
+    there = [*op.operands, *roots(op), *region.arguments, *before]
     return [v for v in dict.fromkeys(there) if v.type is type_]
 
 
@@ -261,7 +271,7 @@ def _there(op: Op, type_: Type) -> list[Value]:
     return found
 
 
-def _roots(op: Op) -> Iterator[Value]:
+def roots(op: Op) -> Iterator[Value]:
     """What an op is made of in the end, but for constants."""
     pending, seen = [*op.operands], set[Value]()
     while pending:
@@ -277,6 +287,10 @@ def _roots(op: Op) -> Iterator[Value]:
 
 def _use_alike(op: Op, index: int, number: int) -> bool:
     return use_value(op, index, _alike(op, op.results[index].type)[number])
+
+
+def _use_there(op: Op, number: int) -> bool:
+    return use_value(op, 0, _there(op, op.results[0].type)[number])
 
 
 def use_value(op: Op, index: int, other: Value) -> bool:
@@ -305,6 +319,17 @@ def use_number(op: Op, index: int, bits: int) -> bool:
     return other is not None and use_value(op, index, other)
 
 
+def _one_instead(op: Op) -> bool:
+    """The number 1 in place of an op.  What it was made of stays, as in `drop`."""
+    if len(op.results) != 1 or not isinstance(op.result.type, ElementType):
+        return False
+    one = literal.encode(1, element_type(op.result.type).element)
+    if not use_number(op, 0, one):
+        return False
+    op.erase()
+    return True
+
+
 def _set_argument(op: Op, region: int, index: int, bits: int) -> bool:
     """A number in place of an argument of a region."""
     argument = op.regions[region].arguments[index]
@@ -317,9 +342,9 @@ def _set_argument(op: Op, region: int, index: int, bits: int) -> bool:
 
 def _narrower(op: Op, type_: Type) -> list[Value]:
     """What an op is made of that can be broadcast to a type."""
-    if isinstance(op, Broadcast) or not isinstance(type_, Tile) or type_.layout is not None:
+    if isinstance(op, tile.Broadcast) or not isinstance(type_, Tile) or type_.layout is not None:
         return []
-    made_of = dict.fromkeys([*op.operands, *_roots(op)])
+    made_of = dict.fromkeys([*op.operands, *roots(op)])
     return [v for v in made_of if v.type is not type_ and _broadcasts(v.type, type_)][:ALIKE]
 
 
@@ -335,7 +360,7 @@ def _broadcasts(source: Type, target: Tile) -> bool:
 def _use_broadcast(op: Op, index: int, number: int) -> bool:
     """One of the things that an op is made of, broadcast, in its place."""
     type_ = op.results[index].type
-    broadcast = Broadcast(_narrower(op, type_)[number], type_)
+    broadcast = tile.Broadcast(_narrower(op, type_)[number], type_)
     op.insert_before(broadcast)
     return use_value(op, index, broadcast.results[0])
 
@@ -343,13 +368,13 @@ def _use_broadcast(op: Op, index: int, number: int) -> bool:
 def _broadcast_later(op: Op) -> bool:
     """Computes with what is broadcast, and with numbers, and broadcasts what comes of it.  If the
     op itself broadcasts what is computed so, once is enough."""
-    inner = op.operands[0].op if isinstance(op, Broadcast) else op
+    inner = op.operands[0].op if isinstance(op, tile.Broadcast) else op
     if not isinstance(inner, Elementwise):
         return False
     made = [v.op for v in inner.operands]
-    sources = [o.operands[0].type for o in made if isinstance(o, Broadcast)]
+    sources = [o.operands[0].type for o in made if isinstance(o, tile.Broadcast)]
     shapes = {element_type(type_).shape for type_ in sources}
-    if len(shapes) != 1 or not all(isinstance(o, Broadcast | Constant) for o in made):
+    if len(shapes) != 1 or not all(isinstance(o, tile.Broadcast | Constant) for o in made):
         return False
     (shape,) = shapes
 
@@ -369,7 +394,7 @@ def _broadcast_later(op: Op) -> bool:
     first.set_operands(tuple(operands))
     first.results[0].type = narrow(inner.results[0].type)
     op.insert_before(first)
-    last = Broadcast(first.results[0], op.results[0].type)
+    last = tile.Broadcast(first.results[0], op.results[0].type)
     op.insert_before(last)
     return use_value(op, 0, last.results[0])
 
@@ -425,6 +450,28 @@ def inline_region(op: Op, number: int) -> bool:
     return True
 
 
+def _inline_with_late_loads(op: Op, number: int) -> bool:
+    """Runs a region once, and loads what it loads only where that is needed: what an iteration has
+    loaded, the next one may find changed."""
+    region = op.regions[number]
+    loads = [o for o in region if o.results and not o.regions and reads(o.effects())]
+    for load in [o for o in loads if not has_side_effects(o)]:
+        user = next((o for o in region if o in load.results[0].users), load)
+        if user is not load:
+            load.detach()
+            user.insert_before(load)
+    return inline_region(op, number)
+
+
+def _mask_stores(op: Op) -> bool:
+    """Stores under a mask in place of a branch."""
+    assert isinstance(op, If)
+    stores = [o for o in op.then if isinstance(o, metal.Store | tile.Store) and o.mask is None]
+    for store in stores:
+        store.set_operands((*store.operands, op.condition))
+    return bool(stores) and inline_region(op, 0)
+
+
 def _arguments(op: Op, region: Region) -> list[Value] | None:
     """Values for the arguments of a region: the last operands of its op, as far as the types are
     theirs, and zeros."""
@@ -441,7 +488,7 @@ def _arguments(op: Op, region: Region) -> list[Value] | None:
     return given
 
 
-def _without_carried(op: Op, index: int) -> bool:
+def without_carried(op: Op, index: int) -> bool:
     """Carries one value less: in its place goes what it starts as, or else zero."""
     if not any(map(op.forwards, op.regions)):
         return False
@@ -467,6 +514,20 @@ def _use_source(op: Op, index: int) -> bool:
 def _use_other(op: Op, index: int, number: int) -> bool:
     """In place of an operand another value of its type."""
     return _set_operand(op, index, _there(op, op.operands[index].type)[number])
+
+
+def _put_off(op: Op) -> bool:
+    """Has an effect only after the next one."""
+    later = op.next
+    while later is not None and not has_side_effects(later):
+        later = later.next
+    if later is None or later.terminator or later.regions:
+        return False
+    assert later.next is not None, "a region ends with a terminator"
+    after = later.next
+    op.detach()
+    after.insert_before(op)
+    return True
 
 
 def _use_number_here(op: Op, index: int, bits: int) -> bool:
@@ -523,49 +584,6 @@ def values_of(function: Func) -> Iterator[Value]:
             yield from region.arguments
 
 
-def _shape(type_: Type) -> tuple[int, ...]:
-    """The sizes of a type that can be other ones: not those that a layout is for."""
-    if isinstance(type_, Tile):
-        return type_.shape if type_.layout is None else ()
-    return type_.shape if isinstance(type_, Tensor | Registers) else ()
-
-
-def _with_shape(type_: Type, shape: tuple[int, ...]) -> Type:
-    match type_:
-        case Tile() | Tensor():
-            return type(type_)(shape, type_.element)
-        case Registers():
-            return type_.element if shape == (1,) else _array(type_, shape[0])
-    return type_
-
-
-def _array(type_: Registers, count: int) -> Registers:
-    """An array of another size, in the same shape of registers where that still fits."""
-    fits = type_.lanes is not None and count % type_.lanes == 0
-    return Registers(count, type_.element, type_.lanes if fits else None)
-
-
-def _resized(program: Program, old: int, new: int) -> Program:
-    """Tiles, tensors and arrays of registers with another size wherever they have one size; a
-    square of it, which may be reshaped to one, becomes one of the other."""
-    sizes = {old**2: new**2, old: new}
-
-    def changed(type_: Type) -> Type:
-        shape = _shape(type_)
-        return _with_shape(type_, tuple([sizes.get(n, n) for n in shape])) if shape else type_
-
-    edited = program.with_module(program.module.clone())
-    function = edited.function
-    for value in values_of(function):
-        value.type = changed(value.type)
-    function.set_returns(tuple(map(changed, function.returns)))
-    recipes = [
-        replace(r, shape=v.type.shape) if isinstance(v.type, Tensor) and isinstance(r, Array) else r
-        for v, r in zip(function.body.arguments, program.arguments, strict=True)
-    ]
-    return replace(edited, arguments=tuple(recipes))
-
-
 def _retyped(program: Program, old: DType, new: DType) -> Program | None:
     """Elements of another type wherever they have one type; numbers stay what they are."""
 
@@ -604,6 +622,35 @@ def _retyped(program: Program, old: DType, new: DType) -> Program | None:
             op.results[0].replace_by(op.operands[0])
             op.erase()
     return edited
+
+
+def shape_of(type_: Type) -> tuple[int, ...]:
+    """The sizes of a type that can be other ones: not those that a layout is for."""
+    if isinstance(type_, Tile):
+        return type_.shape if type_.layout is None else ()
+    return type_.shape if isinstance(type_, Tensor | Registers) else ()
+
+
+def _with_part_of_arrays(program: Program, grid: Grid) -> Program:
+    """Fewer programs, and as much less in each array: what goes beyond its end still does."""
+    before, after = prod(program.grid), prod(grid)
+    recipes = [
+        replace(r, shape=(prod(r.shape) * after // before,)) if isinstance(r, Array) else r
+        for r in program.arguments
+    ]
+    return replace(program, grid=grid, arguments=tuple(recipes))
+
+
+def _last_program(program: Program) -> Program:
+    """The last program alone, with the numbers that it has."""
+    edited = program.with_module(program.module.clone())
+    for op in ops_of(edited):
+        if isinstance(op, tile.ProgramId | metal.ThreadgroupId):
+            number = Constant(program.grid[op.axis] - 1, i32)
+            op.insert_before(number)
+            op.result.replace_by(number.result)
+            op.erase()
+    return replace(edited, grid=ONE_PROGRAM)
 
 
 def _with_simdgroups(program: Program, count: int) -> Program:

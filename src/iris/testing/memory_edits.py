@@ -15,8 +15,8 @@ from typing import Any
 import numpy.typing as npt
 
 from iris.errors import IrisError
-from iris.ir import literal, metal, tile
-from iris.ir.control import Func, Return
+from iris.ir import Level, literal, metal, tile
+from iris.ir.control import For, Func, Return
 from iris.ir.core import Op, Value
 from iris.ir.math import Constant, element_type
 from iris.ir.types import DType, ElementType, Ptr, Threadgroup, Tile, Type, i32
@@ -27,10 +27,12 @@ from iris.testing.edits import (
     load,
     on_op,
     ops_of,
+    roots,
     smaller_sizes,
     use_number,
     use_value,
     values_of,
+    without_carried,
 )
 from iris.testing.limit import TimeLimitError, limited
 from iris.tools.replay import Array, Program
@@ -47,24 +49,36 @@ def of_memory(op: Op, position: int) -> Iterator[Edit]:
     for result in op.results:
         if op.operands and isinstance(result.type, ElementType):
             yield partial(_as_data, position=position, index=result.index)
+        for number in range(len(_elements(op, result.type))):
+            yield at(partial(_load_element, index=result.index, number=number))
+    if isinstance(op, metal.Alloc):
+        memory = op.result.type_as(Threadgroup)
+        yield _with_array(at(_use_argument), memory.element, memory.count)
     if isinstance(op, tile.Store):
         for number, value in enumerate(_storable(op)):
             type_ = element_type(value.type)
             # It is full of ones, so that it shows what is not stored.
             data = (literal.encode(1, type_.element),)
-            yield _with_array(at(partial(_store_whole, number=number)), type_, data)
+            stored = at(partial(_store_whole, number=number))
+            yield _with_array(stored, type_.element, prod(type_.shape), data)
     if isinstance(op, tile.Store | metal.Store):
         yield at(_store_where_loaded)
+        yield at(_store_in_loop)
         for number in range(len(_others(op))):
             yield at(partial(_store_for_another, number=number))
 
 
 def of_allocations(program: Program) -> Iterator[Edit]:
-    """The edits of how much memory of the threadgroup there is."""
+    """The edits of how much memory of the threadgroup there is: in all allocations of one size, or
+    in one of them."""
     counts = {v.type.count for v in values_of(program.function) if isinstance(v.type, Threadgroup)}
     for count in sorted(counts):
         for smaller in smaller_sizes(count):
             yield partial(_reallocated, old=count, new=smaller)
+    for position, op in enumerate(ops_of(program)):
+        if isinstance(op, metal.Alloc):
+            for smaller in smaller_sizes(op.result.type_as(Threadgroup).count):
+                yield on_op(position, partial(_set_count, count=smaller))
 
 
 def _reallocated(program: Program, old: int, new: int) -> Program:
@@ -74,6 +88,17 @@ def _reallocated(program: Program, old: int, new: int) -> Program:
         if isinstance(value.type, Threadgroup) and value.type.count == old:
             value.type = Threadgroup(new, value.type.element)
     return edited
+
+
+def _set_count(op: Op, count: int) -> bool:
+    op.result.type = Threadgroup(count, op.result.type_as(Threadgroup).element)
+    return True
+
+
+def _use_argument(op: Op) -> bool:
+    """Memory of the device in place of memory of the threadgroup."""
+    memory = op.result.type_as(Threadgroup)
+    return use_value(op, 0, _new_array(op, memory.element))
 
 
 # What is computed.
@@ -89,7 +114,8 @@ def _as_data(program: Program, position: int, index: int) -> Program | None:
         return on_op(position, partial(use_number, index=index, bits=bits[0]))(program)
     if len(bits) > MOST_DATA or not _is_block(type_):
         return None
-    loaded = _with_array(on_op(position, partial(_load_instead, index=index)), type_, bits)(program)
+    edit = on_op(position, partial(_load_instead, index=index))
+    loaded = _with_array(edit, type_.element, prod(type_.shape), bits)(program)
     # That a load is in place of another is no gain.
     fewer = loaded is not None and load(loaded)[0] < load(program)[0]
     return loaded if fewer else None
@@ -134,7 +160,29 @@ def _load_instead(op: Op, index: int) -> bool:
     """Loads a value from an array of its own."""
     type_ = element_type(op.results[index].type)
     assert isinstance(type_, Tile)
-    loaded = tile.LoadTile(_new_array(op, type_), None, *_whole(op, type_), type_)
+    loaded = tile.LoadTile(_new_array(op, type_.element), None, *_whole(op, type_), type_)
+    op.insert_before(loaded)
+    return use_value(op, index, loaded.result)
+
+
+def _elements(op: Op, type_: Type) -> list[tuple[Value, Value | None]]:
+    """Where there are elements of a type, in memory that a thread makes a value of: there, and what
+    is the offset; None stands for 0."""
+    function = _function(op)
+    is_metal = function.function_level is Level.METAL
+    if not is_metal or isinstance(op, metal.Load) or not isinstance(type_, DType):
+        return []
+    memories = [v for v in roots(op) if isinstance(v.type, Ptr | Threadgroup)]
+    lanes = [o.result for o in function.body if isinstance(o, metal.Lane)]
+    there = [v for v in memories if v.type.element is type_]
+    return [(memory, offset) for memory in there for offset in (None, *lanes[:1])]
+
+
+def _load_element(op: Op, index: int, number: int) -> bool:
+    """Loads an element in place of a value."""
+    value = op.results[index]
+    memory, offset = _elements(op, value.type)[number]
+    loaded = metal.Load(memory, offset or _number(op, 0, i32), None, None, value.type)
     op.insert_before(loaded)
     return use_value(op, index, loaded.result)
 
@@ -152,7 +200,7 @@ def _storable(op: tile.Store) -> list[Value]:
 def _store_whole(op: tile.Store, number: int) -> bool:
     """Stores a value to an array of its own, in order."""
     value = _storable(op)[number]
-    array = _new_array(op, element_type(value.type))
+    array = _new_array(op, element_type(value.type).element)
     if isinstance(value.type, Tile):
         op.insert_before(tile.StoreTile(array, value, None, *_whole(op, value.type)))
     else:
@@ -170,6 +218,21 @@ def _store_where_loaded(op: tile.Store | metal.Store) -> bool:
     source.insert_before(type(op)(source.base, source.offset, one, source.mask))
     op.erase()
     return True
+
+
+def _store_in_loop(op: tile.Store | metal.Store) -> bool:
+    """Stores in each iteration what a loop yields in the end."""
+    loop = op.value.op
+    if not isinstance(loop, For):
+        return False
+    end = loop.body.end
+    base, offset, _, *mask = op.operands
+    stored = op.clone({})
+    stored.set_operands((base, offset, end.operands[op.value.index], *mask))
+    end.insert_before(stored)
+    index = op.value.index
+    op.erase()
+    return bool(loop.results[index].users) or without_carried(loop, index)
 
 
 def _others(op: tile.Store | metal.Store) -> list[tile.Store | metal.Store]:
@@ -191,7 +254,7 @@ def _store_for_another(op: tile.Store | metal.Store, number: int) -> bool:
 
 
 def _is_block(type_: Type) -> bool:
-    return isinstance(type_, Tile) and type_.layout is None and len(type_.shape) <= MOST_AXES
+    return isinstance(type_, Tile) and len(type_.shape) <= MOST_AXES
 
 
 def _whole(op: Op, type_: Tile) -> list[list[Value]]:
@@ -208,9 +271,9 @@ def _number(op: Op, number: int, type_: ElementType) -> Value:
     return constant.result
 
 
-def _new_array(op: Op, type_: ElementType) -> Value:
+def _new_array(op: Op, element: DType) -> Value:
     """One more argument of the function that an op is in."""
-    pointer = Ptr(type_.element, noalias=True, aligned=True)
+    pointer = Ptr(element, noalias=True, aligned=True)
     return _function(op).body.add_argument(pointer, "data")
 
 
@@ -220,9 +283,9 @@ def _function(op: Op) -> Func:
     return op
 
 
-def _with_array(edit: Edit, type_: ElementType, data: tuple[int, ...]) -> Edit:
+def _with_array(edit: Edit, element: DType, size: int, data: tuple[int, ...] = ()) -> Edit:
     """An edit that adds an argument: the array for it."""
-    array = Array(type_.element, (prod(type_.shape),), data=data)
+    array = Array(element, (size,), data=data)
 
     def edited(program: Program) -> Program | None:
         made = edit(program)

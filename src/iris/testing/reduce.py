@@ -36,6 +36,7 @@ from iris.testing.edits import (
 )
 from iris.testing.memory_edits import of_allocations, of_memory
 from iris.testing.schedule_edits import fit_schedules, of_yields
+from iris.testing.shape_edits import of_shapes
 from iris.tools.replay import Program
 
 SECONDS = 15.0
@@ -92,6 +93,7 @@ class _Search:
             partial(self._drop_windows, _all),
             self._drop_with_users,
             partial(self._edit_launch, of_launch),
+            partial(self._edit_launch, of_shapes),
             partial(self._edit_ops, of_op),
             partial(self._edit_ops, of_yields),
             partial(self._edit_ops, of_uses),

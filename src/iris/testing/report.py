@@ -40,13 +40,15 @@ def check(
     error: type[Failure] = Failure,
     seconds: float = SECONDS,
     limit: float = LIMIT,
+    quick: Oracle | None = None,
 ) -> None:
     """Raises `error` if one of several pipelines, each alone, has a fault.
 
         check(program, [Pipeline.parse("fold,cse")], same_bits)
 
-    The error shows the smallest program found in some seconds that has the same fault.  In a test
-    of hypothesis it ends the test: hypothesis looks for no smaller one.
+    The error shows the smallest program found in some seconds that has the same fault; most of the
+    search may be with a `quick` oracle, which looks for less.  In a test of hypothesis the error
+    ends the test: hypothesis looks for no smaller program.
     """
     __tracebackhide__ = True
     fault = find_fault(program, pipelines, oracle, limit=limit)
@@ -54,7 +56,7 @@ def check(
         return
     file = ReplayFile(fault)
     file.keep(fault)
-    fault = smallest(fault, oracle, seconds=seconds, limit=limit, kept=file.keep)
+    fault = smallest(fault, oracle, seconds=seconds, limit=limit, quick=quick, kept=file.keep)
     cause = fault.wrong.error
     # Where values differ, the message says all.
     hidden = isinstance(cause, AssertionError)

@@ -52,4 +52,5 @@ def orders(
     __tracebackhide__ = True
     hiding = (HideGuards(),) if hidden else ()
     pipeline = Pipeline((DropBarriers(weakened), *hiding, *pipeline_of(passes)))
-    check(program, [pipeline], partial(same_by_turns, seeds=seeds), seconds=seconds)
+    by_turns, in_lockstep = (partial(same_by_turns, seeds=each) for each in (seeds, ()))
+    check(program, [pipeline], by_turns, quick=in_lockstep, seconds=seconds)

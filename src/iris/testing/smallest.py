@@ -30,15 +30,22 @@ def smallest(
     *,
     seconds: float = SECONDS,
     limit: float = LIMIT,
+    quick: Oracle | None = None,
     kept: Callable[[Fault], object] = lambda fault: None,
 ) -> Fault:
     """The fault of the guilty pass, and of the smallest program found in some seconds.
 
-    `kept` is called with the fault of each smaller program.
+    `kept` is called with the fault of each smaller program.  A `quick` oracle looks for less than
+    the other one: it is asked in its place if it shows the fault, too, and of the smallest program
+    the other one has the last word.
     """
     end = time.monotonic() + seconds
     fault = bisect(fault.program, fault.pipeline, oracle, limit=limit) or fault
     if not _is_of_lowered(fault):
+        if quick is not None and _shows(quick, fault, limit):
+            small = _reduced(fault, quick, end, limit, kept)
+            if _shows(oracle, small, limit):
+                return small
         return _reduced(fault, oracle, end, limit, kept)
     half = time.monotonic() + seconds / 2
     fault = _reduced(fault, oracle, half, limit, kept)
@@ -82,6 +89,12 @@ def _reduced(
     fails(fault.program)
     small = reduce(fault.program, fails, seconds=end - time.monotonic(), kept=keep)
     return bisect(small, fault.pipeline, oracle, limit=limit) or fault
+
+
+def _shows(oracle: Oracle, fault: Fault, limit: float) -> bool:
+    """Whether an oracle finds a fault of the same kind."""
+    found = bisect(fault.program, fault.pipeline, oracle, limit=limit)
+    return found is not None and found.kind == fault.kind
 
 
 def _is_of_lowered(fault: Fault) -> bool:
