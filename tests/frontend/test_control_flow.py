@@ -195,6 +195,52 @@ def test_a_clash_is_an_error_at_its_line_if_the_value_is_used(program: Any) -> N
     assert "# here" in caught.value.spot.source
 
 
+@pytest.mark.parametrize("device", DEVICES)
+def test_the_else_of_a_loop_runs_after_it(device: str) -> None:
+    def of_loops(n: Any, total: Any, seen: list[Any]) -> Any:
+        for i in range(n):
+            total += i
+        else:
+            seen[0] = total
+            total = total * 10 + 1
+        while total > 40:
+            total -= 30
+            seen[1] += 1
+        else:
+            seen[2] = total
+            total += 0.5
+        for _ in range(3):  # not traced, and left
+            total += 1
+            break
+        else:
+            total = -1
+        return total
+
+    @iris.kernel
+    def kernel(n, Out):
+        seen = [0, 0, 0.0]
+        iris.store(Out, of_loops(n, 0.0, seen))
+        for k, value in enumerate(seen):
+            iris.store(Out + 1 + k, value)
+
+    for n in (0, 1, 5):
+        out, seen = np.zeros(4, np.float32), [0, 0, 0]
+        kernel[1](n, out, device=device)
+        assert list(out) == [of_loops(n, 0, seen), *seen]
+
+
+def test_a_choice_of_a_variable_without_a_value_names_it() -> None:
+    @iris.kernel
+    def kernel(n, Out):
+        for i in range(n):
+            iris.store(Out, i)
+        iris.store(Out, i if n > 3 else 0)
+
+    with pytest.raises(ScopeError, match="i belongs to the loop at line") as raised:
+        kernel[1](4, np.zeros(1, np.int32))
+    assert "i if n > 3" in str(raised.value)
+
+
 def test_a_loop_that_is_unrolled_often_says_so() -> None:
     @iris.kernel
     def unrolled(X, N: iris.constexpr):
