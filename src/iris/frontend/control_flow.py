@@ -298,7 +298,9 @@ class _Rewriter(_Transformer):
         look = _do(_method(name, "look", [_call("locals", [])]))
         decide = _assign_one(decided, _method(name, "decide", [test]))
         again = ast.If(test=_compare_name(decided, "again"), body=[ast.Continue()], orelse=[])
-        results = _when_traced(name, _assign(carried, _method(name, "results", [_strings(carried)])))
+        results = _when_traced(
+            name, _assign(carried, _method(name, "results", [_strings(carried)]))
+        )
         # An else runs when the condition fails, not after a break, which a traced loop has not.
         leave = ast.If(
             test=_compare_name(decided, "leave"),
