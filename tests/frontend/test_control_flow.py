@@ -229,6 +229,34 @@ def test_the_else_of_a_loop_runs_after_it(device: str) -> None:
         assert list(out) == [of_loops(n, 0, seen), *seen]
 
 
+@pytest.mark.parametrize("n", [1, 5])
+def test_loops_and_branches_change_scalars_of_numpy(n: int) -> None:
+    def of_scalars(n: Any, t: Any) -> Any:
+        total, steps = np.float32(0.5), np.int64(0)
+        sums = [np.zeros((), np.float32), np.int8(1)]
+        for k in range(n):
+            total += 0.25
+            steps = steps + np.int32(1)
+            sums[0] = sums[0] + k
+            sums[1] = sums[1] * np.uint8(2)
+        factor = np.float16(1.5) if n > 3 else 2
+        if n > 3:
+            t = t + np.float32(0.5)
+        else:
+            t = t - np.float64(0.5)
+        return total * 1000 + steps * 100 + sums[0] * 10 + sums[1] + factor * t
+
+    @iris.kernel
+    def kernel(T, n, Out):
+        i = iris.arange(0, 4)
+        iris.store(Out + i, of_scalars(n, iris.load(T + i)))
+
+    t, out = np.arange(4, dtype=np.int32), np.empty(4, np.float32)
+    for device in DEVICES:
+        kernel[1](t, n, out, device=device)
+        assert (out == of_scalars(n, t)).all()
+
+
 def test_a_choice_of_a_variable_without_a_value_names_it() -> None:
     @iris.kernel
     def kernel(n, Out):

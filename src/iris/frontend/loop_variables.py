@@ -38,6 +38,7 @@ from iris.frontend.values import (
     constant,
     is_number,
     promote,
+    python_number,
     spread,
     strong_dtype,
 )
@@ -169,6 +170,7 @@ class Slot:
 
     def accept(self, new: object) -> Traced | None:
         """What a round ends with, in the type that is carried; None if that has to widen first."""
+        new = python_number(new)
         if not isinstance(new, Traced) and not is_number(new):
             raise error_here(CarriedError, f"{self.name} starts as a number, but becomes {new!r}")
         dtype, shape = self.dtype, self.shape
@@ -216,6 +218,7 @@ def _fits(new: object, dtype: DType) -> TypeGuard[Number]:
 @singledispatch
 def slot_for(start: object, name: str, new: object) -> Slot:
     """The slot for a variable that a round changes from `start` to `new`."""
+    start, new = python_number(start), python_number(new)
     if is_number(start) and isinstance(new, Traced):
         dtype = strong_dtype(start)
         # At least f32, so that sums of f16 are not made in f16.
@@ -584,6 +587,7 @@ def _some_like(values: Sequence[object]) -> Traced:
 
 def merge(name: str, regions: Sequence[Region], values: list[object]) -> list[Traced]:
     """Cast and broadcast the values of two regions to one type."""
+    values = [python_number(value) for value in values]
     builder = current().builder
     outer = builder.region
     pointer = next((v for v in values if isinstance(v, Pointer)), None)
