@@ -257,6 +257,27 @@ def test_loops_and_branches_change_scalars_of_numpy(n: int) -> None:
         assert (out == of_scalars(n, t)).all()
 
 
+def test_a_type_that_differs_is_an_error_where_it_is_chosen() -> None:
+    @iris.kernel
+    def kernel(T, n, Out):
+        t = iris.load(T)
+        x = t.to(iris.f32)
+        iris.store(Out, 1 + (t if n > 3 else x))
+
+    @iris.kernel
+    def assigned(T, n, Out):
+        t = iris.load(T)
+        x = t.to(iris.f32)
+        for _ in range(n):
+            t = x
+        iris.store(Out, t)
+
+    for program, line in ((kernel, "(t if n > 3 else x)"), (assigned, "            t = x")):
+        with pytest.raises(CarriedError, match="becomes a traced") as raised:
+            program[1](np.zeros(1, np.int32), 4, np.zeros(1, np.float32))
+        assert line in str(raised.value)
+
+
 def test_a_choice_of_a_variable_without_a_value_names_it() -> None:
     @iris.kernel
     def kernel(n, Out):

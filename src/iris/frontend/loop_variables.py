@@ -257,10 +257,11 @@ def _offset_of(new: object, start: Pointer, name: str) -> Traced:
 
 
 def _type_change_error(name: str, new: Traced, was: str) -> UserError:
-    """The error for a carried variable that changes its type, at the line that changes it."""
+    """The error for a carried variable that changes its type, at the line that changes it: the one
+    that makes the value in the loop or branch, if that is where it is made."""
     message = f"{name} becomes {new}, but {was}; a loop or branch cannot change that"
     made = new.value.op.location if new.value.op is not None else None
-    if made is None:
+    if made is None or new.value.home is not current().builder.region:
         return error_here(CarriedError, message)
     return error_at(CarriedError, message, made.file, made.line)
 
@@ -616,6 +617,7 @@ def merge(name: str, regions: Sequence[Region], values: list[object]) -> list[Tr
             # Blame what a branch made, rather than what was there before it.
             made_here = second.value.home is regions[1]
             one, other = (second, first) if made_here else (first, second)
+            builder.region = regions[made_here]
             raise _type_change_error(name, one, f"it is {other} in the other branch")
         shape = first.shape or second.shape
         for index, region in enumerate(regions):
