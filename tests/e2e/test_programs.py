@@ -727,6 +727,31 @@ def test_numpy_scalars_meet_tiles() -> None:
 
 
 @iris.kernel
+def integers_and(T, Out, number: iris.constexpr, B: iris.constexpr):
+    i = iris.arange(0, B)
+    t = iris.load(T + i)
+    results = [
+        t + number, number + t, t - number, t * number, t / number, t // number, t % number,
+        t > number, number >= t, t == number, iris.maximum(t, number), iris.where(t > 1, t, number),
+        iris.clamp(t, number, 5), iris.fma(t, number, 1.0), iris.sum(t) * number,
+    ]  # fmt: skip
+    for k, result in enumerate(results):
+        iris.store(Out + k * B + i, iris.cast(result, "f32") + i * 0)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "uint64"])
+@pytest.mark.parametrize("make", [F32, F16, np.float64, ml_dtypes.bfloat16])
+def test_a_numpy_float_beside_integers_is_as_pythons(dtype: str, make: Any) -> None:
+    t = np.arange(8).astype(dtype)
+    expected, out = np.empty((2, 15, 8), F32)
+    integers_and[1](t, expected, 2.5, 8, device="interp")
+    assert (expected[:2] == t.astype(F32) + F32(2.5)).all()
+    for device in ("interp", "interp:metal"):
+        integers_and[1](t, out, make(2.5), 8, device=device)
+        assert (out == expected).all()
+
+
+@iris.kernel
 def one_after_the_other(X, Old, B: iris.constexpr):
     at = iris.arange(0, B)
     iris.atomic_add(X + at, 1)

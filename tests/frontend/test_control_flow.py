@@ -195,6 +195,101 @@ def test_a_clash_is_an_error_at_its_line_if_the_value_is_used(program: Any) -> N
     assert "# here" in caught.value.spot.source
 
 
+@pytest.mark.parametrize("device", DEVICES)
+def test_the_else_of_a_loop_runs_after_it(device: str) -> None:
+    def of_loops(n: Any, total: Any, seen: list[Any]) -> Any:
+        for i in range(n):
+            total += i
+        else:
+            seen[0] = total
+            total = total * 10 + 1
+        while total > 40:
+            total -= 30
+            seen[1] += 1
+        else:
+            seen[2] = total
+            total += 0.5
+        for _ in range(3):  # not traced, and left
+            total += 1
+            break
+        else:
+            total = -1
+        return total
+
+    @iris.kernel
+    def kernel(n, Out):
+        seen = [0, 0, 0.0]
+        iris.store(Out, of_loops(n, 0.0, seen))
+        for k, value in enumerate(seen):
+            iris.store(Out + 1 + k, value)
+
+    for n in (0, 1, 5):
+        out, seen = np.zeros(4, np.float32), [0, 0, 0]
+        kernel[1](n, out, device=device)
+        assert list(out) == [of_loops(n, 0, seen), *seen]
+
+
+@pytest.mark.parametrize("n", [1, 5])
+def test_loops_and_branches_change_scalars_of_numpy(n: int) -> None:
+    def of_scalars(n: Any, t: Any) -> Any:
+        total, steps = np.float32(0.5), np.int64(0)
+        sums = [np.zeros((), np.float32), np.int8(1)]
+        for k in range(n):
+            total += 0.25
+            steps = steps + np.int32(1)
+            sums[0] = sums[0] + k
+            sums[1] = sums[1] * np.uint8(2)
+        factor = np.float16(1.5) if n > 3 else 2
+        if n > 3:
+            t = t + np.float32(0.5)
+        else:
+            t = t - np.float64(0.5)
+        return total * 1000 + steps * 100 + sums[0] * 10 + sums[1] + factor * t
+
+    @iris.kernel
+    def kernel(T, n, Out):
+        i = iris.arange(0, 4)
+        iris.store(Out + i, of_scalars(n, iris.load(T + i)))
+
+    t, out = np.arange(4, dtype=np.int32), np.empty(4, np.float32)
+    for device in DEVICES:
+        kernel[1](t, n, out, device=device)
+        assert (out == of_scalars(n, t)).all()
+
+
+def test_a_type_that_differs_is_an_error_where_it_is_chosen() -> None:
+    @iris.kernel
+    def kernel(T, n, Out):
+        t = iris.load(T)
+        x = t.to(iris.f32)
+        iris.store(Out, 1 + (t if n > 3 else x))
+
+    @iris.kernel
+    def assigned(T, n, Out):
+        t = iris.load(T)
+        x = t.to(iris.f32)
+        for _ in range(n):
+            t = x
+        iris.store(Out, t)
+
+    for program, line in ((kernel, "(t if n > 3 else x)"), (assigned, "            t = x")):
+        with pytest.raises(CarriedError, match="becomes a traced") as raised:
+            program[1](np.zeros(1, np.int32), 4, np.zeros(1, np.float32))
+        assert line in str(raised.value)
+
+
+def test_a_choice_of_a_variable_without_a_value_names_it() -> None:
+    @iris.kernel
+    def kernel(n, Out):
+        for i in range(n):
+            iris.store(Out, i)
+        iris.store(Out, i if n > 3 else 0)
+
+    with pytest.raises(ScopeError, match="i belongs to the loop at line") as raised:
+        kernel[1](4, np.zeros(1, np.int32))
+    assert "i if n > 3" in str(raised.value)
+
+
 def test_a_loop_that_is_unrolled_often_says_so() -> None:
     @iris.kernel
     def unrolled(X, N: iris.constexpr):

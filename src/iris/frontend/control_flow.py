@@ -280,10 +280,11 @@ class _Rewriter(_Transformer):
             *_when_traced(name, [_do(_method(name, "finish", [_call("locals", [])]))]),
         ]
         node.body = _at(node, body)
-        node.orelse = self._statements(node.orelse)
         every = [*carried, *targets]
-        after = _when_traced(name, _assign(every, _method(name, "results", [_strings(every)])))
-        return _at(node, [_assign_one(name, made), node, *after])
+        results = _when_traced(name, _assign(every, _method(name, "results", [_strings(every)])))
+        # A traced loop has no break, so its else runs, after the loop.
+        node.orelse = _at(node, [*results, *self._statements(node.orelse)])
+        return _at(node, [_assign_one(name, made), node])
 
     def visit_While(self, node: ast.While) -> list[ast.stmt]:
         name = self._new("loop")
@@ -297,9 +298,13 @@ class _Rewriter(_Transformer):
         look = _do(_method(name, "look", [_call("locals", [])]))
         decide = _assign_one(decided, _method(name, "decide", [test]))
         again = ast.If(test=_compare_name(decided, "again"), body=[ast.Continue()], orelse=[])
+        results = _when_traced(
+            name, _assign(carried, _method(name, "results", [_strings(carried)]))
+        )
+        # An else runs when the condition fails, not after a break, which a traced loop has not.
         leave = ast.If(
             test=_compare_name(decided, "leave"),
-            body=[ast.Break()],
+            body=[*results, *self._statements(node.orelse), ast.Break()],
             orelse=[],
         )
         enter = _when_traced(name, _assign(carried, _method(name, "enter")))
@@ -309,12 +314,7 @@ class _Rewriter(_Transformer):
             body=[*start, look, decide, again, leave, *enter, *body, *finish],
             orelse=[],
         )
-        after = _when_traced(name, _assign(carried, _method(name, "results", [_strings(carried)])))
-        # The else of an ordinary loop runs when its condition fails, not after a break.
-        otherwise = self._statements(node.orelse)
-        if otherwise:
-            leave.body = [*otherwise, ast.Break()]
-        return _at(node, [_assign_one(name, made), loop, *after])
+        return _at(node, [_assign_one(name, made), loop])
 
     def visit_If(self, node: ast.If) -> list[ast.stmt]:
         names = self._assigned([*node.body, *node.orelse])

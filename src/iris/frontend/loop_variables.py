@@ -38,6 +38,7 @@ from iris.frontend.values import (
     constant,
     is_number,
     promote,
+    python_number,
     spread,
     strong_dtype,
 )
@@ -169,6 +170,7 @@ class Slot:
 
     def accept(self, new: object) -> Traced | None:
         """What a round ends with, in the type that is carried; None if that has to widen first."""
+        new = python_number(new)
         if not isinstance(new, Traced) and not is_number(new):
             raise error_here(CarriedError, f"{self.name} starts as a number, but becomes {new!r}")
         dtype, shape = self.dtype, self.shape
@@ -216,6 +218,7 @@ def _fits(new: object, dtype: DType) -> TypeGuard[Number]:
 @singledispatch
 def slot_for(start: object, name: str, new: object) -> Slot:
     """The slot for a variable that a round changes from `start` to `new`."""
+    start, new = python_number(start), python_number(new)
     if is_number(start) and isinstance(new, Traced):
         dtype = strong_dtype(start)
         # At least f32, so that sums of f16 are not made in f16.
@@ -254,10 +257,11 @@ def _offset_of(new: object, start: Pointer, name: str) -> Traced:
 
 
 def _type_change_error(name: str, new: Traced, was: str) -> UserError:
-    """The error for a carried variable that changes its type, at the line that changes it."""
+    """The error for a carried variable that changes its type, at the line that changes it: the one
+    that makes the value in the loop or branch, if that is where it is made."""
     message = f"{name} becomes {new}, but {was}; a loop or branch cannot change that"
     made = new.value.op.location if new.value.op is not None else None
-    if made is None:
+    if made is None or new.value.home is not current().builder.region:
         return error_here(CarriedError, message)
     return error_at(CarriedError, message, made.file, made.line)
 
@@ -584,6 +588,7 @@ def _some_like(values: Sequence[object]) -> Traced:
 
 def merge(name: str, regions: Sequence[Region], values: list[object]) -> list[Traced]:
     """Cast and broadcast the values of two regions to one type."""
+    values = [python_number(value) for value in values]
     builder = current().builder
     outer = builder.region
     pointer = next((v for v in values if isinstance(v, Pointer)), None)
@@ -612,6 +617,7 @@ def merge(name: str, regions: Sequence[Region], values: list[object]) -> list[Tr
             # Blame what a branch made, rather than what was there before it.
             made_here = second.value.home is regions[1]
             one, other = (second, first) if made_here else (first, second)
+            builder.region = regions[made_here]
             raise _type_change_error(name, one, f"it is {other} in the other branch")
         shape = first.shape or second.shape
         for index, region in enumerate(regions):

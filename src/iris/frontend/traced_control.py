@@ -201,7 +201,7 @@ class _LoopTrace(Generic[AnyOp]):
             if name in carried:
                 values.append(carried[name])
             else:
-                missing = Missing(name, "has no value yet in the first round of the loop")
+                missing = Missing(name, "has no value yet in the first iteration of the loop")
                 values.append(self.before.get(name, self.clashing.get(name, missing)))
         return tuple(values)
 
@@ -277,7 +277,7 @@ class _LoopTrace(Generic[AnyOp]):
                 if name in self.names:
                     why += "give it a value before the loop"
                 else:
-                    why += "it counts its rounds; carry another variable out of it"
+                    why += "it counts its iterations; carry another variable out of it"
                 values.append(Missing(name, why))
         return tuple(values)
 
@@ -768,7 +768,7 @@ def choice(condition: object, on_true: Callable[[], object], on_false: Callable[
     if not isinstance(condition, Traced):
         return on_true() if condition else on_false()
     sides = _Branches(as_condition(condition), Reach([on_true, on_false]))
-    values = [sides.trace(on_true), sides.trace(on_false)]
+    values = [known(sides.trace(on_true)), known(sides.trace(on_false))]
     return sides.merge({"the value of this expression": values}, {}).popitem()[1]
 
 

@@ -13,8 +13,6 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeGuard
 
-import numpy as np
-
 from iris.errors import (
     ArgumentError,
     ControlFlowError,
@@ -246,12 +244,13 @@ def _call_ufunc(
     apply = getattr(operator, _NUMPY_OPERATORS.get(name, name), None)
     if apply is None or method != "__call__" or options or len(operands) != 2:
         raise error_here(LanguageError, f"np.{name} does not work on {x}{_instead(name)}")
-    # An array would ask NumPy again.
-    return apply(*[as_traced(y) if isinstance(y, np.ndarray) else _item(y) for y in operands])
+    return apply(*map(_for_operator, operands))
 
 
-def _item(x: Any) -> Any:
-    return x.item() if isinstance(x, np.generic) else x
+def _for_operator(x: object) -> object:
+    """An operand of NumPy's for Python's operator, which an array would take to NumPy again."""
+    x = python_number(x)
+    return x if is_number(x) or isinstance(x, Address) else as_traced(x)
 
 
 _NUMPY_OPERATORS = {
@@ -384,7 +383,7 @@ def strong_dtype(number: Number) -> DType:
 
 
 def is_number(x: object) -> TypeGuard[Number]:
-    """Whether this is a Python number, or a NumPy scalar, which has a Python number in it."""
+    """Whether this is a Python number."""
     return isinstance(x, (bool, int, float))
 
 
@@ -422,15 +421,21 @@ def as_traced(x: object, meets: DType | None = None) -> Traced:
         reject = getattr(x, "reject_use", None)  # a pointer, or a variable without a value
         if reject is not None:
             reject()
-        item = getattr(x, "item", None)
-        if item is not None and getattr(x, "shape", None) == ():
-            x = item()
+        x = python_number(x)
     if is_number(x):
         return constant(x, strong_dtype(x) if meets is None else weak_dtype(x, meets))
     raise error_here(LanguageError, f"a {type(x).__name__} cannot be computed with in a kernel")
 
 
 _NUMBERS = {bool, int, float, VariableInt, VariableFloat}
+
+
+def python_number(x: object) -> object:
+    """The Python number in a NumPy scalar or an array without axes; another value as it is."""
+    if isinstance(x, (Traced, Address)) or type(x) in _NUMBERS:
+        return x
+    item = getattr(x, "item", None)
+    return item() if item is not None and getattr(x, "shape", None) == () else x
 
 
 def cast(x: object, dtype: DType) -> Traced:
@@ -529,8 +534,9 @@ def unify(*operands: object) -> list[Traced]:
     types = [x.value.type for x in operands if isinstance(x, Traced)]
     if types and types.count(types[0]) == len(operands):
         return [*operands]  # type: ignore[list-item]
-    dtype = _common_dtype(operands, types)
-    traced = [cast(x, dtype) for x in operands]
+    plain = [python_number(x) for x in operands]
+    dtype = _common_dtype(plain, types)
+    traced = [cast(x, dtype) for x in plain]
     shapes = [x.shape for x in traced]
     if shapes.count(shapes[0]) == len(shapes):
         return traced
@@ -608,6 +614,7 @@ def divide(a: object, b: object) -> Traced:
 
 def power(a: object, b: object) -> Traced:
     """`**`: a small constant exponent multiplies; another one is for floats."""
+    b = python_number(b)
     if isinstance(b, int) and 0 <= b <= 16 and isinstance(a, Traced):
         result: Traced | None = None
         square, left = a, b
