@@ -211,8 +211,7 @@ def predicted(schedule: KernelSchedule, simdgroups: int, target: Target) -> Pred
     return Prediction(
         target.dispatch_microseconds + 1e3 * cost.milliseconds,
         cost.cycles * -(-schedule.programs // target.cores),
-        f"limited by {cost.bottleneck}, with {registers} registers a thread, {memory} bytes of "
-        f"threadgroup memory, {held} simdgroups on a core",
+        cost.limit(registers, memory),
     )
 
 
