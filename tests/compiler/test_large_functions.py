@@ -67,6 +67,14 @@ def maxima_of_rows(x: Any) -> Any:
     return one * other
 
 
+def moving_averages(x: Any) -> Any:
+    """All columns are chosen from where the last is known."""
+    averages = [x[:, 0]]
+    for column in range(1, 40):
+        averages.append(0.9 * averages[-1] + 0.1 * x[:, column % 16])
+    return np.stack(averages, axis=1)
+
+
 def many_arguments(*xs: Any) -> Any:
     return sum(xs)
 
@@ -82,6 +90,7 @@ CASES: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
     (many_results, (numbers(16, 16),)),
     (values_from_the_last, (numbers(16, 16),)),
     (maxima_of_rows, (numbers(16, 16),)),
+    (moving_averages, (numbers(16, 16),)),
     (many_arguments, tuple(numbers(16, 16) for _ in range(60))),
     (many_arguments, (numbers(16, 16), *map(np.float32, range(2000)))),
 ]
@@ -114,7 +123,7 @@ def kernels_of(
 
 
 @pytest.mark.parametrize("target", ["apple-m1", "apple-m4"])
-@pytest.mark.parametrize(("function", "arguments"), CASES[:7])
+@pytest.mark.parametrize(("function", "arguments"), CASES[:8])
 def test_it_fits_registers_with_tiles_of_any_size(
     function: Callable[..., Any], arguments: tuple[Any, ...], target: str
 ) -> None:

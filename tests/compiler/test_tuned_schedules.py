@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -121,6 +122,36 @@ def test_schedules_are_compared_and_the_fastest_is_in_the_graph(
     assert f"schedule=[{report.rows[0].config}]" in before
     after = tuned.lower(q, q, device="interp").fused
     assert f"schedule=[{chosen.config}]" in after
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments"),
+    [
+        (lambda a, b: a @ b, (numbers(256, 256), numbers(256, 256))),
+        (weighs, (numbers(256, 64), numbers(256, 64))),
+    ],
+)
+def test_two_targets_get_other_schedules_with_the_reason(
+    function: Any, arguments: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schedules, results, reasons = [], [], []
+    for target in ("apple-m1", "nvidia-h100"):
+        monkeypatch.setenv("IRIS_TARGET", target)
+        tuned = iris.jit(function, tune=True)
+        results.append(tuned(*arguments, device="interp"))
+        (report,) = tuned.reports
+        schedules.append(report.rows[report.chosen].config)
+        assert f"schedule=[{schedules[-1]}]" in tuned.lower(*arguments, device="interp").fused
+        text = str(report)
+        assert f"by the cost model of {target}: interp is no GPU" in text
+        (found,) = re.findall(rf"{re.escape(schedules[-1])} +[\d.]+  chosen\n    (.*)", text)
+        (kernel,) = tuned.kernels(*arguments, device="interp")
+        (chip,) = [chip for chip in kernel.estimate.chips if chip.chip.name == target]
+        assert found.startswith(f"limited by {chip.bottleneck}, with {kernel.estimate.registers} ")
+        reasons.append(found)
+    assert schedules[0] != schedules[1]
+    assert reasons[0] != reasons[1]
+    np.testing.assert_allclose(*results, rtol=1e-4, atol=1e-4)
 
 
 def test_numbers_of_simdgroups_are_compared() -> None:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
-from iris.ir import parse
+import iris
+from iris.ir import parse, to_text
 from iris.passes import run
 from iris.tools.cli import main
 
@@ -122,3 +126,34 @@ def test_wrong_usage_is_exit_code_2(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         main(["opt", "--pases", "cse"])
     assert caught.value.code == 2
+
+
+def test_schedules_are_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By what each candidate costs, the reason why others are none, and the line of Python."""
+
+    def shares(x: Any, w: Any) -> Any:
+        y = x @ w
+        e = np.exp(y - y.max(axis=1, keepdims=True))
+        return e / e.sum(axis=1, keepdims=True)
+
+    line = shares.__code__.co_firstlineno + 3
+    traced = iris.jit(shares).lower(np.ones((512, 64), np.float32), np.ones((64, 64), np.float32))
+    path = tmp_path / "shares.iris"
+    path.write_text(to_text(traced.traced, locations=True))
+    passes = "simplify,fuse,schedule{explain=true}"
+    assert main(["opt", "--passes", passes, "--target", "apple-m4", str(path)]) == 0
+    out, err = capsys.readouterr()
+    head, *lines = err.splitlines()
+    assert head == f"@shares_div at {__file__}:{line} on apple-m4:"
+    (own,) = [n for n, text in enumerate(lines) if text.startswith("-> ")]
+    assert f"schedule=[{lines[own].partition('[')[2]}" in out
+    assert lines[own + 1].startswith("     limited by ")
+    candidates = [text.partition("[")[0] for text in lines if text[3:].partition(" us, ")[1]]
+    costs = [float(text[3:].split()[0]) for text in candidates]
+    assert costs == sorted(costs) and len(costs) > 1
+    assert any(text.startswith("   no room, ") for text in lines)
+    reasons = [text.strip() for text in lines if text.startswith("     ")]
+    assert "simdgroups would compute a part of a product twice" in reasons
+    assert any(re.fullmatch(r"a thread would need \d+ registers", text) for text in reasons)
+    refused = [text for text in lines if text.startswith("   not with other axes: ")]
+    assert len(refused) == len({*refused}) == 1

@@ -42,10 +42,11 @@ def test_a_table_for_each_size(script: str, capsys: pytest.CaptureFixture[str]) 
     before = sys.argv, sys.path[:]
     for _ in range(2):  # what was kept is measured again
         assert main(["tune", script, "3000", "7000"]) == 0
-        first, one, chosen, second, *_ = capsys.readouterr().out.splitlines()
+        first, one, chosen, reason, second, *_ = capsys.readouterr().out.splitlines()
         assert first.startswith("double for N=3000: milliseconds by the cost model")
         assert one.split()[0] == "BLOCK=1"
         assert chosen.split()[0] == "BLOCK=256" and chosen.endswith("chosen")
+        assert reason.startswith("    limited by memory, with ")
         assert second.startswith("double for N=7000")
     assert (sys.argv, sys.path) == before
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -92,16 +92,19 @@ class Candidate(Protocol):
 
 @dataclass(frozen=True)
 class Row:
-    """What became of a candidate: its time, if it has one, and why it was not taken."""
+    """What became of a candidate: its time, if it has one, why it was not taken, and what limits it
+    by the cost model."""
 
     config: str
     milliseconds: float | None
     why_not: str = ""
+    limit: str = ""
 
 
 @dataclass(frozen=True)
 class Report:
-    """How the candidates of a launch compare; `print` shows a line for each."""
+    """How the candidates of a launch compare; `print` shows a line for each, and what limits the
+    chosen one if the cost model chose."""
 
     kernel: str
     sizes: str
@@ -117,6 +120,8 @@ class Report:
             spent = "-" if row.milliseconds is None else f"{row.milliseconds:.4f}"
             note = "chosen" if number == self.chosen else row.why_not
             lines.append(f"  {row.config.ljust(width)}  {spent:>10}  {note}".rstrip())
+            if number == self.chosen and row.limit:
+                lines.append(f"    {row.limit}")
         return "\n".join(lines)
 
 
@@ -132,15 +137,16 @@ def report_of(
     """How the candidates compare: as it was kept for some words, or else found out now."""
     cache = Cache(f"{__version__} {device.name} {device.describe()}", CHOICES)
     configs = [candidate.config for candidate in candidates]
-    key = cache.key(str(target_of(device)), sizes, str(reorder), *configs, *words)
+    facts = [field.name for field in fields(Row)]  # another version may keep others
+    key = cache.key(str(target_of(device)), sizes, str(reorder), *facts, *configs, *words)
     kept = None if WATCHERS else cache.get(key)
     if kept is None:
         report = compare(candidates, device, sizes, reorder=reorder, executor=executor)
         cache.put(key, json.dumps(asdict(report)).encode())
     else:
-        fields = json.loads(kept)
-        fields["rows"] = tuple([Row(**row) for row in fields["rows"]])
-        report = Report(**fields)
+        values = json.loads(kept)
+        values["rows"] = tuple([Row(**row) for row in values["rows"]])
+        report = Report(**values)
     for watcher in WATCHERS:
         watcher.append(report)
     return report
@@ -176,8 +182,7 @@ def compare(
         if i == first or _agree(candidates[i], expected, device, agrees):
             chosen = i
             break
-        milliseconds = rows[i].milliseconds
-        rows[i] = Row(rows[i].config, milliseconds, _OTHER_RESULT[reorder])
+        rows[i] = replace(rows[i], why_not=_OTHER_RESULT[reorder])
     clock = f"by the clock of {device.name}"
     model = f"by the cost model of {target_of(device).name}: {device.name} is no GPU"
     return Report(name, sizes, clock if device.is_timed else model, tuple(rows), chosen)
@@ -209,7 +214,8 @@ def _measured(
             timed.append(i)
         else:
             by = row.milliseconds / min(known)
-            rows[i] = Row(row.config, None, f"not timed: {by:.1f} times the least by the model")
+            why_not = f"not timed: {by:.1f} times the least by the model"
+            rows[i] = replace(row, milliseconds=None, why_not=why_not)
     chosen = [candidates[i] for i in timed]
     times = _shown(f"{name}: time", ask(partial(_time, where), chosen), chosen)
     for i, row in zip(timed, times, strict=True):
@@ -240,7 +246,8 @@ def _estimate(device: Device | str, candidate: Candidate) -> Row:
         chip = next(chip for chip in estimate.chips if chip.chip == target)
     except IrisError as error:
         return _failed(candidate, error)
-    return Row(candidate.config, chip.milliseconds)
+    limit = chip.limit(estimate.registers, estimate.threadgroup_bytes)
+    return Row(candidate.config, chip.milliseconds, limit=limit)
 
 
 def _time(device: Device | str, candidate: Candidate) -> Row:

@@ -599,6 +599,13 @@ class OnChip:
     peak: float  # the part of what the chip can compute
     bandwidth: float  # the part of what its memory can move, of what has to be moved
 
+    def limit(self, registers: int, memory: int) -> str:
+        """What limits it, with the registers of a thread and the memory of a threadgroup."""
+        return (
+            f"limited by {self.bottleneck}, with {registers} registers a thread, {memory} bytes of "
+            f"threadgroup memory, {self.simdgroups} simdgroups on a core"
+        )
+
 
 @dataclass(frozen=True)
 class Estimate:

@@ -63,7 +63,7 @@ def cells(n: int) -> Callable[..., Any]:
 
 
 @pytest.mark.parametrize(
-    ("function", "first"), [(layers, 30), (mandelbrot, 30), (averages, 8), (cells, 8)]
+    ("function", "first"), [(layers, 60), (mandelbrot, 30), (averages, 16), (cells, 8)]
 )
 def test_what_is_planned_grows_with_the_function(
     function: Callable[[int], Any], first: int, monkeypatch: pytest.MonkeyPatch

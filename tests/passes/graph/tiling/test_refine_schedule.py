@@ -37,6 +37,11 @@ def hidden(x: Any, w: Any) -> Any:
     return np.tanh(x @ w + 1)
 
 
+def shares(x: Any, w: Any) -> Any:
+    e = np.exp(x @ w - (x @ w).max(1, keepdims=True))
+    return e / e.sum(1, keepdims=True)
+
+
 def attention(q: Any, k: Any, v: Any) -> Any:
     scores = np.exp(q @ k.T - (q @ k.T).max(1, keepdims=True))
     return scores / scores.sum(1, keepdims=True) @ v
@@ -91,6 +96,18 @@ def test_what_is_predicted_is_what_lowered_kernels_cost(
         if known.fits:
             cost = 1e3 * milliseconds(with_schedule(kernel, schedule), target)
             assert 0.6 * cost < known.microseconds - 1.3 < 1.5 * cost, schedule.written
+
+
+@pytest.mark.parametrize("rows, columns", [(64, 64), (1024, 32), (256, 16)])
+def test_products_whose_rows_are_reduced_are_computed_once(rows: int, columns: int) -> None:
+    """A simdgroup has whole rows of them, so few rows keep few simdgroups busy."""
+    (kernel,) = kernels(shares, zeros(rows, 64), zeros(64, columns))
+    estimate = kernel.estimate
+    assert estimate.counts.mmas * estimate.sizes.programs == rows * 64 * columns // 512
+    own = schedule_of(kernel.kernel.op)
+    lowered = milliseconds(kernel, "apple-m1")
+    known = predicted(own, own.simdgroups, find("apple-m1")).microseconds - 1.3
+    assert 0.6 * 1e3 * lowered < known < 1.5 * 1e3 * lowered
 
 
 @pytest.mark.parametrize("target", TARGETS)

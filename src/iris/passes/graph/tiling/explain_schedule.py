@@ -70,8 +70,8 @@ def considered_schedules(
     else:
         of_axes = [s for s in found if isinstance(s, KernelSchedule)]
         schedules = _schedules_of_axes(own, of_axes, target)
-    refused = [f"not with other axes: {error}" for error in found if isinstance(error, CannotFuse)]
-    return list(schedules), refused
+    errors = dict.fromkeys([str(error) for error in found if isinstance(error, CannotFuse)])
+    return list(schedules), [f"not with other axes: {error}" for error in errors]
 
 
 def _schedules_of_axes(

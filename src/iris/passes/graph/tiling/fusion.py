@@ -392,7 +392,7 @@ class Fusion:
             except CannotFuse:
                 break
             else:
-                if new.cost.operations > sum(k.cost.operations for k in replaced) or (
+                if new.cost.flops > sum(k.cost.flops for k in replaced) or (
                     new.cost.programs < max(k.cost.programs for k in replaced)
                 ):
                     break

@@ -7,7 +7,7 @@ from operator import mul
 
 from iris.cost.occupancy import OTHER_REGISTERS
 from iris.ir.metal import SIMDGROUP_WIDTH, VECTOR
-from iris.passes.graph.tiling.element_exprs import Aggregate
+from iris.passes.graph.tiling.element_exprs import Aggregate, Piecewise
 from iris.passes.graph.tiling.element_graph import ElementGraph
 from iris.passes.graph.tiling.emission_order import emission_order
 from iris.passes.graph.tiling.kernel_schedule import KernelSchedule
@@ -29,7 +29,7 @@ def spilled(schedule: KernelSchedule, target: Target) -> int:
     threads = _threads(schedule, lanes, target)
     words = _words(schedule, lanes, threads)
     room = int(PART * target.thread_registers)
-    if sum(words) <= room:
+    if sum(_broadcast(schedule.elements, words)) <= room:
         return 0
     room_between = target.registers_among(threads) - OTHER_REGISTERS
     vectors, between = _alive(schedule, lanes, words)
@@ -73,8 +73,19 @@ def _alive(schedule: KernelSchedule, lanes: Sequence[int], words: Sequence[int])
     elements = schedule.elements
     order = emission_order(elements, lanes)
     most = PER_THREAD_BYTES // 4 if elements.aggregates else VECTOR
-    vectors = [min(most, count) for count in words]
+    vectors = [min(most, count) for count in _broadcast(elements, words)]
     return most_alive(elements, order, vectors), _most_held(elements, order, words)
+
+
+def _broadcast(elements: ElementGraph, words: Sequence[int]) -> list[int]:
+    """The sizes of elements, as broadcast where the index chooses one of several; constants take
+    no register."""
+    broadcast = [*words]
+    for expr, operands, own in zip(elements.exprs.values(), elements.operands, words, strict=True):
+        if isinstance(expr, Piecewise):
+            for operand in operands:
+                broadcast[operand] = max(broadcast[operand], own) if words[operand] else 0
+    return broadcast
 
 
 def _most_held(elements: ElementGraph, order: Sequence[int], sizes: Sequence[int]) -> int:

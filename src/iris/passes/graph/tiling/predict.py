@@ -33,8 +33,10 @@ from iris.passes.graph.tiling.element_exprs import (
     Contraction,
     LoadExpr,
     Pointwise,
+    ReduceExpr,
     SplatExpr,
 )
+from iris.passes.graph.tiling.element_graph import ElementGraph
 from iris.passes.graph.tiling.element_ref import ElementRef
 from iris.passes.graph.tiling.emission_order import emission_order
 from iris.passes.graph.tiling.index_expr import Axis, IndexExpr
@@ -78,8 +80,8 @@ def _without_room(reason: str) -> Prediction:
 class _Dot:
     """A matrix product: the block that an iteration adds to, and how many iterations there are.
 
-    Of products that are made with a maximum, each simdgroup has whole rows, with the left operand
-    in its registers.
+    Each simdgroup has whole rows of a product whose rows are then reduced.  Of products that are
+    made with a maximum, it has the left operand in its registers, too.
     """
 
     rows: int
@@ -88,6 +90,7 @@ class _Dot:
     iterations: int
     widths: tuple[int, int]  # bytes of an element of each operand
     in_rows: bool
+    holds_left: bool
     loaded: int  # bytes that an iteration loads for the operands in threadgroup memory
 
     def among(self, simdgroups: int) -> Arrangement:
@@ -97,7 +100,7 @@ class _Dot:
         """Bytes of threadgroup memory for the operands, with some of padding in each row."""
         left, right = self.widths
         own = self.depth * (self.columns * right + padding)
-        return own if self.in_rows else own + self.rows * (self.depth * left + padding)
+        return own if self.holds_left else own + self.rows * (self.depth * left + padding)
 
     def passing(self, threads: int) -> int:
         """The registers of a thread through which the operands of an iteration go to threadgroup
@@ -119,13 +122,13 @@ class _Dot:
         left, right = self.widths
         # To threadgroup memory and from there.
         moved = self.columns * right * (1 + among.rows)
-        if not self.in_rows:
+        if not self.holds_left:
             moved += self.rows * left * (1 + among.columns)
         cycles = self.depth * moved // (target.banks * target.bank_bytes)
         sides = [n // FRAGMENT_SIZE for n in (height, width, self.depth)]
         products = target.matrices[8 * max(self.widths)].products(*sides)
         # What a simdgroup loads in a step of 8 terms.
-        fragments = (width if self.in_rows else height + width) // FRAGMENT_SIZE
+        fragments = (width if self.holds_left else height + width) // FRAGMENT_SIZE
         operations = FRAGMENT_OPERATIONS * fragments * self.depth // FRAGMENT_SIZE
         counts.mmas += self.iterations * products * among.rows * among.columns
         self._count(counts, among, cycles, operations)
@@ -170,7 +173,7 @@ class _Program:
 def has_dots(schedule: KernelSchedule) -> bool:
     """Whether the matrix hardware computes the products of a kernel."""
     products = schedule.elements.products
-    return bool(products) and all(_dot(schedule, product.expr) for product in products)
+    return bool(products) and all(_dot(schedule, product.ref, product.expr) for product in products)
 
 
 def predicted(schedule: KernelSchedule, simdgroups: int, target: Target) -> Prediction:
@@ -188,7 +191,7 @@ def predicted(schedule: KernelSchedule, simdgroups: int, target: Target) -> Pred
         operands = max(operands, dot.count(counts, among, target))
         if not target.copies:
             operands = max(operands, dot.passing(threads))
-    if any(dot.in_rows and dot.rows > FRAGMENT_SIZE * simdgroups for dot in program.dots):
+    if any(dot.holds_left and dot.rows > FRAGMENT_SIZE * simdgroups for dot in program.dots):
         accumulators += program.rescaled  # by a factor of each of several rows: not in place
     registers = -(-accumulators // threads) + operands + OTHER_REGISTERS
     memory = staged = _staged(program.dots, schedule, target)
@@ -208,8 +211,7 @@ def predicted(schedule: KernelSchedule, simdgroups: int, target: Target) -> Pred
     return Prediction(
         target.dispatch_microseconds + 1e3 * cost.milliseconds,
         cost.cycles * -(-schedule.programs // target.cores),
-        f"limited by {cost.bottleneck}, with {registers} registers a thread, {memory} bytes of "
-        f"threadgroup memory, {held} simdgroups on a core",
+        cost.limit(registers, memory),
     )
 
 
@@ -225,7 +227,7 @@ def _program(schedule: KernelSchedule, target: Target) -> _Program:
         elif isinstance(expr, Pointwise):
             for unit, amount in facts[type(expr.op)].work.items():
                 counts.work[unit] += int(amount * times * _computed(schedule, along[ref]))
-        elif isinstance(expr, Contraction) and (dot := _dot(schedule, expr)):
+        elif isinstance(expr, Contraction) and (dot := _dot(schedule, ref, expr)):
             dots.append(dot)
         elif isinstance(expr, Aggregate):
             inner = {*expr.over}.union(*(along[operand] for operand in expr.operands))
@@ -243,7 +245,7 @@ def _program(schedule: KernelSchedule, target: Target) -> _Program:
     return _Program(counts, dots, _accumulators(schedule), sum(rescaled))
 
 
-def _dot(schedule: KernelSchedule, expr: Contraction) -> _Dot | None:
+def _dot(schedule: KernelSchedule, ref: ElementRef, expr: Contraction) -> _Dot | None:
     """A product, if the matrix hardware computes it."""
     elements = schedule.elements
     a, b = (elements.dependencies[ref] for ref in expr.operands)
@@ -252,10 +254,25 @@ def _dot(schedule: KernelSchedule, expr: Contraction) -> _Dot | None:
         return None
     iterations = _computed(schedule, {*expr.over, *a, *b}) // (rows * columns * depth)
     left, right = [ref.element.bytes for ref in expr.operands]
-    in_rows = not elements.online_axes.isdisjoint(a | b)
-    staged = expr.operands[1:] if in_rows else expr.operands
-    loaded = sum([_loaded(schedule, ref) for ref in staged])
-    return _Dot(rows, columns, depth, iterations, (left, right), in_rows, loaded)
+    holds_left = not elements.online_axes.isdisjoint(a | b)
+    in_rows = holds_left or _is_reduced(elements, ref, b - a)
+    staged = expr.operands[1:] if holds_left else expr.operands
+    loaded = sum([_loaded(schedule, operand) for operand in staged])
+    return _Dot(rows, columns, depth, iterations, (left, right), in_rows, holds_left, loaded)
+
+
+def _is_reduced(elements: ElementGraph, result: ElementRef, columns: Collection[Axis]) -> bool:
+    """Whether elementwise functions of a product are reduced along its columns."""
+    along = elements.dependencies[result]
+    functions = {result}
+    for ref, expr in elements.exprs.items():
+        if functions.isdisjoint(expr.refs):
+            continue
+        if isinstance(expr, ReduceExpr) and not set(expr.over).isdisjoint(columns):
+            return True
+        if not isinstance(expr, Aggregate) and elements.dependencies[ref] == along:
+            functions.add(ref)
+    return False
 
 
 def _loaded(schedule: KernelSchedule, operand: ElementRef) -> int:
