@@ -17,10 +17,11 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "softmetal"))
 
 import numpy as np
-from msl import Failure, Library
+from msl import Failure, Library, check
 
 from foreign import heads, instances, kernels, packages
 
+_MACROS = {"GGML_METAL_HAS_BF16": "1"}
 _FRAGMENTS = ("fa_common", "fa_vec_common")  # of other files, which include more before them
 
 
@@ -41,10 +42,15 @@ def texts(folder: Path) -> Iterator[tuple[str, str, int]]:
 
 def compiled(text: str, version: int = 310) -> tuple[Library | None, str]:
     try:
-        return Library.compile(text, {"GGML_METAL_HAS_BF16": "1"}, version=version), ""
+        return Library.compile(text, _MACROS, version=version), ""
     except Failure as error:
-        errors = [line for line in str(error).splitlines() if "error: " in line]
-        return None, (errors or [str(error)])[0]
+        return None, first(str(error))
+
+
+def first(said: str) -> str:
+    """The first error that a compiler tells."""
+    errors = [line for line in said.splitlines() if "error: " in line]
+    return (errors or [said])[0]
 
 
 def results(file: str, library: Library) -> Iterator[tuple[str, str]]:
@@ -68,14 +74,17 @@ def main(chosen: list[str]) -> int:
         if not any(folder.glob("*.whl")):
             folder.mkdir(parents=True, exist_ok=True)
             packages.fetch(folder)
-        failed = right = 0
+        failed = right = strict = 0
         for name, text, version in texts(folder):
             if chosen and not any(part in name for part in chosen):
                 continue
             library, error = compiled(text, version)
-            failed += library is None
+            refused = check(text, version, _MACROS)
+            failed += library is None or refused is not None
+            strict += refused is None
             said = f"{len(library.names)} kernels" if library else error
-            print(f"{name:<50} {said}", flush=True)
+            rules = "by Apple's rules" if refused is None else f"REFUSED: {first(refused)}"
+            print(f"{name:<50} {said:<12} {rules}", flush=True)
             for kernel, wrong in results(name, library) if library else ():
                 right += not wrong
                 failed += bool(wrong)
@@ -86,7 +95,7 @@ def main(chosen: list[str]) -> int:
             wrong = error or ("" if heads.is_same(ours, theirs) else "another head than ours")
             failed += bool(wrong)
             print(f"{'mlx.core.fast.metal_kernel ' + name:<50} {wrong or 'as ours'}")
-        print(f"{right} kernels right, {failed} of all that fail")
+        print(f"{right} kernels right, {strict} files by Apple's rules, {failed} of all that fail")
     return 1 if failed else 0
 
 

@@ -252,7 +252,7 @@ class Quiet:
             self._messages[name] = lambda *arguments: None
         self._messages["command_buffer"] = self._messages["encoder"] = lambda *arguments: Nothing()
         self._messages["status"] = lambda *arguments: 4
-        self._messages["signaled"] = lambda *arguments: 1 << 63
+        self._messages["new_event"] = self._messages["encoder"]
 
     def end(self) -> None:
         self._messages.update(self._before)

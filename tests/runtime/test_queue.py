@@ -289,13 +289,57 @@ def test_a_failure_holds_nobody_up(device: Metal, waits: list[Any]) -> None:
         last.numpy()
 
 
-def test_streams_without_an_event_are_refused(device: Metal) -> None:
-    library().softmetal_fail(b"newSharedEvent", 1)
-    with pytest.raises(DeviceError, match="could not make a shared event"):
-        device.new_stream()
+def test_a_signal_of_the_host_takes_none_back(
+    device: Metal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The batch after one that failed is not done when the host looks, and done when it signals."""
+    x, out, stream = ones(device), ones(device), device.new_stream()
+    count = 1 << 20
+    long, result = ones(device, count), ones(device, count)
+    signal = device.messages.set_signaled
+
+    def late(event: object, number: object) -> None:
+        for batch in [*stream._sent]:
+            if batch.buffer is not None:
+                device.messages.wait(batch.buffer)
+        signal(event, number)
+        signalled.append(number)
+
+    signalled: list[object] = []
+    monkeypatch.setattr(device.messages, "set_signaled", late)
+    monkeypatch.setattr(device.streams, "most_launches", 1)
+    device.launch(broken(device), (4, 1, 1), [x.argument, out.argument, 2.0, 100], stream)
+    scale[count // 64](long, result, 2.0, count, stream=stream)
+    with pytest.raises(DeviceError, match="the kernel scale failed"):
+        out.numpy()
+    assert len(signalled) == 1
+    assert (result.numpy() == 2).all()
+
+
+def test_batches_have_the_events_of_those_that_are_done(device: Metal) -> None:
+    x = ones(device)
+    device.synchronize()
+    one, two = device.new_stream(), device.new_stream()
+    before = live("SMSharedEvent")
+    for _ in range(20):
+        for stream in (one, two):
+            plus[2](x, x, 1.0, 100, stream=stream)
+        device.synchronize()
+    assert (x.numpy() == 41).all()
+    # Each stream has one of a batch on its way, and one of a batch that another waits for.
+    assert live("SMSharedEvent") - before <= 4
+
+
+def test_batches_without_an_event_are_refused(device: Metal) -> None:
+    x, out = ones(device), ones(device)
     queues = live("SMQueue")
     streams = [device.new_stream() for _ in range(3)]
     assert live("SMQueue") == queues + 3
+    scale[2](x, out, 2.0, 100, stream=streams[0])
+    library().softmetal_fail(b"newSharedEvent", 1)
+    with pytest.raises(DeviceError, match="could not make a shared event"):
+        out.numpy()
+    assert (out.numpy() == 2).all()
     del streams
     assert live("SMQueue") == queues
 

@@ -211,7 +211,6 @@ SPARED = {
     "newLibraryWithData:error:",
     "newFunctionWithName:",
     "libraryDataContents",
-    "signaledValue",
     "supportsCounterSampling:",
     "counterSets",
     "newCounterSampleBufferWithDescriptor:error:",

@@ -234,7 +234,7 @@ class Kernels:
         self._library.run(self._names[part], *arguments, **named)
 
 
-def check(source: str, version: int = 0) -> str | None:
+def check(source: str, version: int = 0, macros: Mapping[str, str] = {}) -> str | None:
     """What is wrong with a text whose address spaces are real."""
-    options = _options({}, version, MathMode.SAFE)
+    options = _options(macros, version, MathMode.SAFE)
     return _text(machine().msl_check(source.encode(), c.byref(options)))

@@ -149,7 +149,6 @@ REFUSED = [
     ("simdgroup_matrix<float, 4, 4> m;", "has 8 columns and 8 rows"),
     ("simdgroup_matrix<float, 8, 16> m;", "has 8 columns and 8 rows"),
     ("atomic<half> a;", "an atomic is of int, uint, bool, ulong or float"),
-    ("vec<float, 5> v;", "a vec has 2 to 4 components"),
     ("float4 v(1, 2, 3); F[0] = v.x;", "no matching"),
     ("float2 v = (float4)G[0]; F[0] = v.x;", "cannot initialize a variable of type"),
     ("half4 v(1, 2, 3, 4), w(1, 2); H[0] = v.x + w.x;", "no matching"),
@@ -335,6 +334,35 @@ TEXTS = [
         "float f(device float* p) { return p[0]; }\nkernel void k(device float* F [[buffer(0)]], threadgroup float* t [[threadgroup(0)]]) { F[0] = f(t); }",
         "no matching function for call to 'f'",
     ),
+    # What stands for an object in constant memory, for lists and for texts in quotes refuses what they would.
+    (
+        "float f(float3 x) { return x.x; }\nkernel void k(device float* F [[buffer(0)]]) { F[0] = f({1, 2}); }",
+        "no matching function for call to 'f'",
+    ),
+    (
+        "struct S { int n; S() : n(1, 2) {} };\nkernel void k(device float* F [[buffer(0)]]) { F[0] = S().n; }",
+        "no viable conversion",
+    ),
+    (
+        "struct S { float3 v; S() : v(1, 2) {} };\nkernel void k(device float* F [[buffer(0)]]) { F[0] = S().v.x; }",
+        "no viable conversion",
+    ),
+    (
+        "struct S { float a; constexpr S(float a) : a(a) {} };\nconstant S s(1, 2);\nkernel void k(device float* F [[buffer(0)]]) { F[0] = s.a; }",
+        "no matching constructor for initialization of 'const",
+    ),
+    (
+        "struct S { float a; constexpr S(float a) : a(a) {} };\nconstant S s(1);\nkernel void k(device float* F [[buffer(0)]]) { s.a = F[0]; }",
+        "const",
+    ),
+    (
+        'kernel void k(device float* F [[buffer(0)]]) { const thread char* p = "a"; F[0] = p[0]; }',
+        "cannot initialize a variable of type",
+    ),
+    (
+        "kernel void k(device uint* U [[buffer(0)]]) { U[0] = metal::fast::popcount(1u); }",
+        "no member named 'popcount'",
+    ),
 ]
 
 # Statements that Apple's compiler takes.
@@ -402,6 +430,10 @@ TAKEN = [
     "bfloat b = bfloat(F[0]); F[0] = float(b) + b; B[0] = b * b; bool c = b > B[1]; I[0] = c; int i = int(b); I[1] = i;",
     "half4 h = half4(float4(1)); float4 f = float4(h) * 2; F[0] = dot(f, f) + distance(f, f) + normalize(f).x + reflect(f.xyz, f.xyz).x;",
     "long x = L[0]; ulong y = ulong(x) >> 3; L[0] = x * 5 / 3 + y; L[1] = abs(x);",
+    "B[0] = static_cast<bfloat>(H[0]); H[0] = static_cast<half>(B[0]); B[1] = (bfloat)H[1]; H[1] = half(B[1]);",
+    "bool4 b; b = {true, false, true, false}; b[1] = true; F[0] = b.x;",
+    "vec<float, 8> v; F[0] = v[7];",
+    'const constant char* p = "a" "b"; constant char* q = "c"; F[0] = p[1] + q[0];',
     "F[0] = I[0] ? F[1] : 2; F[1] += 1; ++I[0]; I[1]--; bool b = !I[0] && F[0] || U[0]; F[2] = b;",
 ]
 
@@ -432,6 +464,14 @@ TAKEN_TEXTS = [
     "struct S { static constant constexpr const int n = 2; static constexpr constant float x = 1; };\nkernel void k(device float* F [[buffer(0)]]) { F[0] = S::n + S::x; }",
     "constant bool a [[function_constant(10)]];\nconstant int n [[function_constant(11)]];\nconstant bool b = a && n > 2;\nconstant int m = is_function_constant_defined(n) ? n : 4;\nconstant half3 v [[function_constant(12)]];\nconstant constexpr const bool c [[function_constant(13)]];\nkernel void k(device float* F [[buffer(0)]]) { if (a || b || c) F[0] = m; for (int i = 0; i < n; ++i) F[i] += v.x; }",
     "template <typename T> struct Work { using type = conditional_t<is_same_v<T, bfloat>, float, T>; };\ntemplate <typename T> using work_t = typename Work<T>::type;\ntemplate <typename T> kernel void of_work(device T* F [[buffer(0)]]) { using W = work_t<T>; const W x = W(F[0]); F[0] = T(x * 2); F[1] = static_cast<T>(exp(float(x))); const T zero = T(0); F[2] = x > W(zero) ? T(x) : zero; }\ntemplate kernel void of_work<bfloat>(device bfloat*);\ntemplate kernel void of_work<half>(device half*);\ntemplate kernel void of_work<int>(device int*);",
+    # Lists in braces as arguments, and values of a vector among the initialisers of a constructor.
+    "template <typename T> T at(T x, int n) { return x + n; }\ntemplate <typename T> T at(uint3 x, int n) { return x.y + n; }\nstruct A { float2 v; float n; A(float2 v, float n) : v(v), n(n) {} A(float a) : v(1, a), n(3) {} float2 plus(float2 w) { return {v.x + w.x, w.y}; } };\ntemplate <typename T> struct B { vec<T, 2> v; B(T a) : v(1, a) {} };\nfloat all_of(float4 x, bool2 y) { return y.x ? x.w : 0; }\nkernel void k(device float* F [[buffer(0)]], uint3 i [[thread_position_in_grid]]) { A a({1, 2}, 3), b(4); F[0] = at<float>({2 * i.x, i.y, i.z}, 2) + a.plus({F[1], 2}).x + b.v.y + B<half>(2).v.y + all_of({float2(1), 2, F[2]}, {true, false}); }",
+    # Vectors in specialisations and in other names of them, of one lane and of more than four.
+    'template <typename T> struct Lane { typedef T type; };\ntemplate <typename T> struct Lane<vec<T, 2>> { typedef T type; };\ntemplate <typename T> struct Tile { typedef metal::vec<T, 1> row; template <typename U> using part = typename metal::vec<U, 8>; template <typename U> static T sum(thread part<U>& x) { return T(x[0]) + T(x[7]); } };\nkernel void k(device float* F [[buffer(0)]]) { static_assert(is_same_v<Lane<float2>::type, float>, "a"); metal::vec<half, 8> h; F[0] = Tile<float>::sum(h) + metal::vec<float, 2>(-1, 0).x; }',
+    # Objects in constant memory.
+    "template <typename T> struct C { T a, b; constexpr C(T a, T b) thread : a(a), b(b) {} constexpr C(T a, T b) constant : a(a), b(b) {} T sum() const constant { return a + b; } };\ntemplate <typename T> struct Least { static constexpr constant T v = T(-1); };\ntemplate <> struct Least<C<float>> { static constexpr constant C<float> v = C<float>(-1, -2); };\nconstant C<float> one(1, 2), list[2] = {{1, 2}, {3, 4}};\nconstant C<int> other = {1, 2};\nkernel void k(device float* F [[buffer(0)]]) { C<float> x = Least<C<float>>::v; F[0] = x.a + Least<float>::v + one.b + other.sum() + list[1].sum(); }",
+    'struct Log { constexpr Log(constant char*, constant char*) constant {} template <typename... A> void say(constant char*, A...) const constant {} };\nconstant Log log_of_k("a", "b");\nconstant char name[] = "abc";\nkernel void k(device float* F [[buffer(0)]]) { log_of_k.say("c %f" " d", F[0]); F[0] = name[1]; }',
+    "template <typename T> struct Of { typedef T type; };\ntemplate <typename T, T v> constexpr auto next(Of<T>) { constexpr auto made = v + 1; using type = remove_addrspace_t<decltype(made)>; return Of<type>{}; }\nkernel void k(device float* F [[buffer(0)]]) { Of<int> x; F[0] = is_same_v<typename decltype(x)::type, int> + sizeof(next<int, 2>(x)); }",
     # A name of a type before parentheses: in types and declarations, and in expressions.
     "typedef int T;\nstruct S {};\nusing Fn = T(T);\nusing Of = T(S);\nusing None = T();\nusing P = T (*)(T);\nstruct M { T (x); };\nT f(T x) { return x; }\nkernel void k(device int* F [[buffer(0)]]) { M m; m.x = 1; T (a) = 3; T (b), c = 2; b = 1; for (T (n) = 0; T(n) < 3; ++n) F[n] = a + b + c + m.x; F[3] = is_same_v<Fn, T(T)> + is_same_v<Fn, T(int)> + f(T(2)); }",
     "template <typename T> kernel void of_expressions(device T* F [[buffer(0)]], device float* G [[buffer(1)]]) { T a[2] = {T(G[0]), T(G[1])}; F[0] = G[0] > 1 ? T(G[1]) : T(G[2]); F[1] = F[0] > T(G[1]) ? F[0] : -T(*G); for (int i = 0; a[0] < T(G[i]); ++i) F[2] = T(int(G[0]) >> 1);\n#pragma unroll\nfor (int i = 0; i < 2; ++i) F[i] = (T(G[i])); }\ntemplate kernel void of_expressions<bfloat>(device bfloat*, device float*);\ntemplate kernel void of_expressions<float>(device float*, device float*);",
@@ -492,6 +532,26 @@ def test_what_is_taken() -> None:
     for text in (kernel(TAKEN), HEAD + "".join(apart)):
         assert check(text, VERSION) is None
         Library.compile(text, version=VERSION)
+
+
+def test_texts_add_to_metals_functions() -> None:
+    added = "".join(
+        f"namespace metal {{ {before} METAL_FUNC bfloat exp(bfloat x) {{ return bfloat(exp(float(x))); }} {after} }}\n"
+        for before, after in [("", ""), ("namespace fast {", "}"), ("namespace precise {", "}")]
+    )
+    added += (
+        "namespace metal { METAL_FUNC bfloat max(bfloat x, bfloat y) { return x < y ? y : x; } }\n"
+    )
+    calls = "B[0] = exp(B[0]) + fast::exp(B[1]) + precise::exp(B[2]); H[0] = fast::exp(H[0]); F[0] = precise::exp(F[0]) * fast::sin(F[1]); B[0] = max(B[0], B[1]); F[0] = max(B[0], F[0]) + max((B[0]), 1e-6);"
+    assert check(HEAD + added + kernel([calls]), VERSION) is None
+    said = check(HEAD + added + kernel(["F[0] = max(B[0], I[0]);"]), VERSION)
+    assert "call to 'max' is ambiguous" in (said or "")
+
+
+def test_logs_have_their_version() -> None:
+    log = 'constant os_log of_k("a", "b");\n'
+    text = log + kernel(['of_k.log_debug("%f", F[0]); of_k.log("done");'])
+    assert check(HEAD + text, 320) is None
 
 
 def test_lambdas_have_their_version() -> None:

@@ -164,7 +164,6 @@ class Messages:
         self.new_event = message("newSharedEvent", Object)
         self.signal_event = message("encodeSignalEvent:value:", None, Pointer, ctypes.c_uint64)
         self.wait_for_event = message("encodeWaitForEvent:value:", None, Pointer, ctypes.c_uint64)
-        self.signaled = message("signaledValue", ctypes.c_uint64)
         self.set_signaled = message("setSignaledValue:", None, ctypes.c_uint64)
         # Timestamps.
         self.samples_at = message("supportsCounterSampling:", Integer, UInteger)

@@ -379,8 +379,8 @@ class Metal(Device):
     def new_stream(self) -> Stream:
         with self.runtime.pool():
             queue = made(self.messages.new_queue(self._device), self.name, "a command queue")
-            event = made(self.messages.new_event(self._device), self.name, "a shared event")
-        return Stream(self.streams, queue, event)
+        device, name, new_event = self._device, self.name, self.messages.new_event
+        return Stream(self.streams, queue, lambda: made(new_event(device), name, "a shared event"))
 
     # Texts of others.
 

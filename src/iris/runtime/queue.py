@@ -8,6 +8,8 @@ that on the GPU, by an event.
 A batch that fails signals nothing, so the host does it once it knows: what waits would wait for
 ever.  Events that the host can signal are shared ones.
 [https://developer.apple.com/documentation/metal/about-synchronization-events]
+A batch has an event for itself until it is done.  Of an event that the next batch signals, too, the
+host would set back the number that this comes to in the meantime.
 
 Ctrl-C may come between any two lines.  So what a launch uses is noted before it is encoded, for a
 note too many does no harm; and what the encoder was told, after it was told.
@@ -181,6 +183,16 @@ class Commands(NamedTuple):
         send.execute(encoder, self.buffer, self.range)
 
 
+class Event:
+    """Comes to a number when its batch is done, and to the next one for the next batch."""
+
+    __slots__ = ("number", "object")
+
+    def __init__(self, object: Object):
+        self.object = object
+        self.number = 0
+
+
 class Batch:
     """Launches that are sent off together."""
 
@@ -189,6 +201,7 @@ class Batch:
         "buffer",
         "dispatches",
         "encoder",
+        "event",
         "failure",
         "failures",
         "has_reports",
@@ -213,7 +226,8 @@ class Batch:
         self.stream: Stream | None = stream
         self.number = number  # in the order in which they begin
         self.after = after  # what must be done before it
-        self.signal = 0  # what the event of its stream comes to; 0: it is not told
+        self.signal = 0  # its number among those of its stream whose end is told; 0: it is not
+        self.event: Event | None = None  # that tells it
         self.sample: int | None = None  # the number of its timestamps
         self.buffer: Object | None = buffer
         self.encoder = encoder
@@ -277,13 +291,14 @@ class Streams(Failures):
 class Stream:
     """Launches that have the effect of running in order, concurrently with other streams."""
 
-    def __init__(self, streams: Streams, queue: Object, event: Object):
+    def __init__(self, streams: Streams, queue: Object, new_event: Callable[[], Object]):
         self.number = next(streams.numbers)
         self._streams = streams
         self._queue = queue
-        self._event = event  # comes to a number for each batch
-        self._signalled = 0  # the last of these numbers
-        self._waited: dict[int, int] = {}  # for events of streams, by their numbers
+        self._new_event = new_event
+        self._events: list[Event] = []  # that no batch has
+        self._signalled = 0  # as many batches are told
+        self._waited: dict[int, int] = {}  # for batches of streams, by the numbers of these
         streams.are_several |= self.number > 0
         self._open: Batch | None = None
         self._sent: deque[Batch] = deque()
@@ -429,8 +444,9 @@ class Stream:
         with HoldBack():  # an encoder that is dropped before it has ended is a fault
             buffer = made(messages.command_buffer(self._queue), streams.device, "a command buffer")
             for other in others:
-                if other.stream is not None:
-                    messages.wait_for_event(buffer, other.stream._event, other.signal)
+                if other.stream is not None and other.event is not None:
+                    event = other.event
+                    messages.wait_for_event(buffer, event.object, event.number)
                     self._waited[other.stream.number] = other.signal
             given, sample = self._new_encoder(buffer)
             encoder = made(given, streams.device, "an encoder")
@@ -458,19 +474,30 @@ class Stream:
             batch.encoder.release()
             if not batch.is_committed:
                 if self._streams.are_several:
+                    batch.event = event = self._free_event()
                     batch.signal = self._signalled = self._signalled + 1
-                    messages.signal_event(batch.buffer, self._event, batch.signal)
+                    messages.signal_event(batch.buffer, event.object, event.number)
                 batch.is_committed = messages.commit(batch.buffer) is None
             if batch not in self._sent:
                 self._sent.append(batch)
             self._open = None
 
+    def _free_event(self) -> Event:
+        event = self._events.pop() if self._events else Event(self._new_event())
+        event.number += 1
+        return event
+
     def _retire(self, batch: Batch) -> None:
         """Take down what a batch that is done has to say."""
         streams, messages = self._streams, self._streams.messages
-        if batch.signal and messages.signaled(self._event) < batch.signal:
-            messages.set_signaled(self._event, batch.signal)
-        if batch.failure is None and messages.status(batch.buffer) != COMPLETED:
+        has_failed = messages.status(batch.buffer) != COMPLETED
+        event = batch.event
+        if event is not None:
+            if has_failed:
+                messages.set_signaled(event.object, event.number)
+            batch.event = None
+            self._events.append(event)
+        if batch.failure is None and has_failed:
             batch.failure = streams.failed(self._error(batch))
         is_new = batch.retired < len(batch.launches)
         if batch.failure is None and is_new and streams.tell is not None:

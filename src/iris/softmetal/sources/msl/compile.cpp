@@ -17,8 +17,8 @@
 #include "../../include/softmetal_shadow"
 #include "../settings.h"
 #include "hash.h"
-#include "objects.h"
 #include "process.h"
+#include "repairs.h"
 #include "tokens.h"
 
 namespace msl {
@@ -527,7 +527,7 @@ std::string check(const std::string &source, const Options &options) {
     Outcome outcome = checked(made, options, with, to_code, &code);
     for (std::string before; !outcome.succeeded && before != made;) {
         before = made;
-        made = with_objects_reached(made, checked(made, options, with, located).output);
+        made = repaired(made, checked(made, options, with, located).output);
         if (before != made) outcome = checked(made, options, with, to_code, &code);
     }
     return outcome.succeeded ? mistakes_in(code.contents()) : in_terms_of_metal(outcome.output);

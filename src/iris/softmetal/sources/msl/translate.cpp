@@ -85,6 +85,7 @@ void rename_own(const Tokens &tokens, Edits &edits) {
 }
 
 // Functions of strict/metal_stdlib.
+const char text_in_quotes[] = "::softmetal::literal(";
 const char made_by_function[] = "::metal::make_";
 const char converted_by_function[] = "::softmetal::converted";
 const char constructed_by_function[] = "::softmetal::constructed";
@@ -138,13 +139,18 @@ size_t after_group(const Tokens &tokens, size_t i) {
     return i;
 }
 
+// Whether a template's list of parameters names a type by the token after this one.
+bool is_type_parameter(const Tokens &tokens, size_t i) {
+    if (!(tokens[i].is("typename") || tokens[i].is("class")) || !(tokens[i - 1].is("<") || tokens[i - 1].is(","))) return false;
+    return tokens[i + 2].is(",") || tokens[i + 2].is(">") || tokens[i + 2].is("=");
+}
+
 // Types that are vectors, or may be: Metal's, names of them, and parameters of templates.
 class Vectors {
 public:
     explicit Vectors(const Tokens &tokens) : tokens(tokens) {
         for (size_t i = 1; i + 3 < tokens.size(); ++i) {
-            const bool in_header = tokens[i - 1].is("<") || tokens[i - 1].is(",");
-            if (in_header && (tokens[i].is("typename") || tokens[i].is("class"))) names.insert(tokens[i + 1].text);
+            if (is_type_parameter(tokens, i)) names.insert(tokens[i + 1].text);
             const bool equals = tokens[i].is("using") && tokens[i + 2].is("=");
             const size_t end = equals ? after_type(i + 3) : tokens[i].is("typedef") ? after_type(i + 1) : 0;
             if (end && end + 1 < tokens.size() && tokens[equals ? end : end + 1].is(";")) {
@@ -154,14 +160,14 @@ public:
     }
 
     bool is_spelt_out(size_t i) const {
-        return is_packed(tokens[i].text) || (tokens[i].is("vec") && i + 1 < tokens.size() && tokens[i + 1].is("<"));
+        return is_packed(tokens[i].text) || is_template(i);
     }
 
     // 0 if at i starts none.
     size_t after_type(size_t i) const {
         if (i + 3 < tokens.size() && tokens[i].is("metal") && tokens[i + 1].is(":")) i += 3;
         if (i >= tokens.size() || tokens[i].kind != Token::word) return 0;
-        if (tokens[i].is("vec") && i + 1 < tokens.size() && tokens[i + 1].is("<")) {
+        if (is_template(i)) {
             while (i < tokens.size() && !tokens[i].is(">") && !tokens[i].is(";")) ++i;
             return i + 1;
         }
@@ -173,11 +179,24 @@ private:
     const Tokens &tokens;
     std::set<std::string_view> names;
 
+    bool is_template(size_t i) const {
+        return (tokens[i].is("vec") || tokens[i].is("bool_vector")) && i + 1 < tokens.size() && tokens[i + 1].is("<");
+    }
     static bool is_packed(std::string_view word) {
         const std::string_view before = "packed_";
         return word.substr(0, before.size()) == before && names_vector(word.substr(before.size()));
     }
 };
+
+// Of metal::vec<float, 2>, say.
+size_t start_of_name(const Tokens &tokens, size_t i) {
+    while (i >= 2 && tokens[i - 1].is(":") && tokens[i - 2].is(":")) {
+        i -= 2;
+        const bool is_qualified = i && tokens[i - 1].kind == Token::word && tokens[i - 1].end() == tokens[i].at;
+        if (is_qualified) --i;
+    }
+    return i;
+}
 
 // The compiler's own vectors have no constructors, and its small floats are made of others unasked.
 void rewrite_constructors(const Tokens &tokens, const Vectors &vectors, Edits &edits) {
@@ -188,10 +207,10 @@ void rewrite_constructors(const Tokens &tokens, const Vectors &vectors, Edits &e
             const bool qualified = i && tokens[i - 1].is(":");
             edits.replace(tokens[i].at, tokens[i].at, qualified ? "make_" : made_by_function);
         } else if (vectors.is_spelt_out(i)) {
-            const size_t end = vectors.after_type(i);
-            if (!tokens[end].is("(") || (i && tokens[i - 1].is(":"))) continue;
-            const std::string type = joined(tokens, {i, end});
-            edits.replace(tokens[i].at, tokens[end - 1].end(), constructed_by_function + ("<" + type + ">"));
+            const size_t end = vectors.after_type(i), from = start_of_name(tokens, i);
+            if (!tokens[end].is("(")) continue;
+            const std::string type = joined(tokens, {from, end});
+            edits.replace(tokens[from].at, tokens[end - 1].end(), constructed_by_function + ("<" + type + ">"));
         }
     }
 }
@@ -208,8 +227,7 @@ bool holds_values(const Tokens &tokens, const Vectors &vectors, size_t i) {
 std::set<std::string_view> other_types(const Tokens &tokens) {
     std::set<std::string_view> made;
     for (size_t i = 1; i + 2 < tokens.size(); ++i) {
-        const bool in_header = tokens[i - 1].is("<") || tokens[i - 1].is(",");
-        if (in_header && (tokens[i].is("typename") || tokens[i].is("class"))) made.insert(tokens[i + 1].text);
+        if (is_type_parameter(tokens, i)) made.insert(tokens[i + 1].text);
         const bool equals = tokens[i].is("using") && tokens[i + 2].is("=");
         if (!equals && !tokens[i].is("typedef")) continue;
         bool points = false;
@@ -352,16 +370,33 @@ void rewrite_declarators(const Tokens &tokens, const Vectors &vectors, Edits &ed
     }
 }
 
-// C++ finds no arguments of `vec`, which gives a class for truths.
-void rewrite_parameters(const Tokens &tokens, Edits &edits) {
+// Vectors of truths are a class of their own.
+std::string with_vectors_of_truths(const std::string &source) {
+    const Tokens tokens = tokens_of(source);
+    Edits edits(source);
+    for (size_t i = 0; i + 3 < tokens.size(); ++i) {
+        if (!tokens[i].is("vec") || !tokens[i + 1].is("<") || !tokens[i + 2].is("bool") || !tokens[i + 3].is(",")) continue;
+        edits.replace(tokens[i].at, tokens[i + 3].end(), "bool_vector<");
+    }
+    return edits.apply();
+}
+
+// A text in quotes is in constant memory, but for one that an array is made of, or that is said to the compiler.
+void rewrite_texts(const Tokens &tokens, Edits &edits) {
+    bool makes_array = false;
     for (size_t i = 0; i + 1 < tokens.size(); ++i) {
-        if (!tokens[i].is("template") || !tokens[i + 1].is("<")) continue;
-        size_t list = i;
-        while (list < tokens.size() && !tokens[list].is("(") && !tokens[list].is(";") && !tokens[list].is("{")) ++list;
-        if (list >= tokens.size() || !tokens[list].is("(")) continue;
-        for (size_t j = list, end = after_group(tokens, list); j < end; ++j) {
-            if (tokens[j].is("vec") && tokens[j + 1].is("<")) edits.replace(tokens[j].at, tokens[j].end(), "native_vector");
+        if (tokens[i].is("static_assert") || tokens[i].is("__attribute__")) {
+            i = after_group(tokens, i + 1) - 1;
+            continue;
         }
+        if (tokens[i].is(";")) makes_array = false;
+        makes_array |= tokens[i].is("char") && tokens[i + 1].kind == Token::word && i + 2 < tokens.size() && tokens[i + 2].is("[");
+        const bool quoted = tokens[i].kind == Token::string && tokens[i].text[0] == '"';
+        if (!quoted || makes_array || !i || tokens[i - 1].is("extern") || tokens[i - 1].is("operator")) continue;
+        const size_t from = i;
+        while (i + 1 < tokens.size() && tokens[i + 1].kind == Token::string) ++i;
+        edits.replace(tokens[from].at, tokens[from].at, text_in_quotes);
+        edits.replace(tokens[i].end(), tokens[i].end(), ")");
     }
 }
 
@@ -707,7 +742,8 @@ Translation translate(const std::string &source, const ConstantValues &values) {
     }
 }
 
-Translation translate_for_check(const std::string &source, unsigned version) {
+Translation translate_for_check(const std::string &given, unsigned version) {
+    const std::string source = with_vectors_of_truths(given);
     const Tokens tokens = tokens_of(source);
     try {
         const Declarations found = find_declarations(tokens);
@@ -729,7 +765,7 @@ Translation translate_for_check(const std::string &source, unsigned version) {
         rewrite_constructors(tokens, vectors, edits);
         rewrite_casts(tokens, vectors, edits);
         rewrite_declarators(tokens, vectors, edits);
-        rewrite_parameters(tokens, edits);
+        rewrite_texts(tokens, edits);
         rewrite_arrays(tokens, edits);
         refer_to_variables(tokens, found, edits);
         return {at_line(1) + edits.apply(), ""};
