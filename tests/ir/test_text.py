@@ -475,6 +475,17 @@ def error(body: str, arguments: str = "%x: f32, %n: i32, %X: ptr<f32>") -> tuple
         ('  return at "model.py', "the string does not end on its line", '"model.py'),
         ('  return at "\\q":1', "bad escape", '"\\q":1'),
         ("  ünused", "no token starts with 'ü'", "ünused"),
+        ("  %ü: f32 = exp %x", "'%' starts a name, of ASCII letters", "%ü: f32 = exp %x"),
+        (
+            "  %y: tensor<1048576x1048576x1048576xi8> = constant 0",
+            "a tensor has at most 281474976710656 elements, not 1152921504606846976",
+            "1048576x1048576x1048576xi8> = constant 0",
+        ),
+        (
+            "  %y: tile<4x1048576xf32> = constant 0.0",
+            "a tile has at most 1048576 elements, not 4194304",
+            "4x1048576xf32> = constant 0.0",
+        ),
     ],
 )
 def test_an_error_says_what_and_where(body: str, message: str, at: str) -> None:

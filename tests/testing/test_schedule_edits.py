@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from iris.ir import graph
 from iris.ir.axis_schedule import Place
 from iris.testing.fusing import fuses
@@ -32,6 +34,19 @@ func graph @variance returns=[tensor<5x35xf32>](%x: tensor<5x35xf32>) {
 }
 """  # noqa: E501
 
+TWO_SHAPES = """\
+# argument %x: f32[4, 8] seed=1
+
+func graph @both returns=[tensor<4xf32>, tensor<4x8xf32>](%x: tensor<4x8xf32>) {
+  %s: tensor<4xf32>, %y: tensor<4x8xf32> = graph.kernel @both schedule=[i0: programs 4 of 4] {
+    %0: tensor<4xf32> = graph.reduce maximum [1] %x
+    %1: tensor<4x8xf32> = neg %x
+    yield %0, %1
+  }
+  return %s, %y
+}
+"""
+
 
 def test_what_no_loop_is_about_goes_with_its_axes() -> None:
     def fails(candidate: Program) -> bool:
@@ -56,3 +71,8 @@ def test_what_no_loop_is_about_goes_with_its_axes() -> None:
     assert kernel.schedule is not None
     # The mean is over 35 elements.
     assert {axis.axis: axis.size for axis in kernel.schedule.axes} == {"r0": 35}
+
+
+def test_a_kernel_that_no_schedule_fits_becomes_smaller_as_it_is() -> None:
+    with pytest.raises(Failure, match=r"its results have the shapes \(1,\), \(1, 1\)"):
+        fuses(Program.parse(TWO_SHAPES))

@@ -239,6 +239,8 @@ def test_a_file_without_a_header(file: Path, capsys: pytest.CaptureFixture[str])
         ("seed=3 ", "", "range goes after seed", "4:26"),
         ("seed=3", "seed=3 seed=4", "seed does not go with seed", "4:33"),
         ("range=[-4, 4]", "range=[4, -4]", "its least and its greatest number", "4:39"),
+        ("range=[-4, 4]", "range=[nan, 4]", "its least and its greatest number", "4:39"),
+        ("range=[-4, 4]", "range=[0, inf]", "its least and its greatest number", "4:39"),
         ("range=[-4, 4]", "data=[1.0]", "data does not go with seed", "4:33"),
         ("alias=%X", "alias=%B", "expected an array that has a line above", "5:29"),
         ("at=8", "at=9", "17 elements do not lie in 16", "5:36"),

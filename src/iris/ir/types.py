@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound="Type")
 
 MAX_RANK = 5  # dimensions of a tile
+MAX_TILE = 2**20  # elements of a tile: a thread of 32 simdgroups has 1024 of them
+MAX_TENSOR = 2**48  # elements: more than any memory has, and few enough to count in 64 bits
 MAX_SIZE = 2**31 - 1  # offsets are at most this far apart in the 32-bit index space
 MOST_LANES = 16  # elements that one variable holds: 16 bytes of the smallest
 
@@ -200,6 +202,12 @@ def _check_tile(what: str, shape: tuple[int, ...]) -> None:
     for size in shape:
         if size & (size - 1):
             raise TypeMistake(f"a {what}'s sizes are powers of two; {size} is not")
+    _check_count(what, shape, MAX_TILE)
+
+
+def _check_count(what: str, shape: tuple[int, ...], most: int) -> None:
+    if prod(shape) > most:
+        raise TypeMistake(f"a {what} has at most {most} elements, not {prod(shape)}")
 
 
 def _count(tree: IntTuple) -> int:
@@ -244,6 +252,7 @@ class Tensor(ElementType):
         if known is not None:
             return known  # type: ignore[return-value]
         _check_sizes("tensor", shape, 0)
+        _check_count("tensor", shape, MAX_TENSOR)
         return _intern(cls, (shape, element), element=element, shape=shape)
 
     def with_element(self, element: DType) -> Tensor:

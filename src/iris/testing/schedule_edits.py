@@ -16,6 +16,7 @@ from iris.ir.control import Func, Return
 from iris.passes.graph.tiling.element_graph import ElementGraph
 from iris.passes.graph.tiling.element_ref import CannotFuse
 from iris.passes.graph.tiling.kernel_axes import axis_choices
+from iris.passes.graph.tiling.tile_program import elements_of
 from iris.testing.edits import Edit, on_op
 
 
@@ -46,7 +47,7 @@ def fit_schedules(module: Module) -> None:
     for op in module.walk():
         if isinstance(op, graph.Kernel) and op.schedule is not None:
             try:
-                alternatives = list(axis_choices(ElementGraph.of(op.written, op.inputs)))
+                alternatives = list(axis_choices(elements_of(op)))
             except CannotFuse:
                 continue
             op.set_attribute("schedule", _fitted(op.schedule, alternatives))

@@ -64,6 +64,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except IrisError as error:
         print(f"iris: error: {error}", file=sys.stderr)
         return 1
+    except MemoryError as error:  # such as of a tensor that fits no memory
+        print(f"iris: error: not enough memory: {error}", file=sys.stderr)
+        return 1
     except BrokenPipeError:  # the reader of a pipe, such as head, has seen enough
         sys.stderr.close()
         return 1

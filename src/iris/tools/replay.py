@@ -28,7 +28,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from math import prod
+from math import inf, prod
 from typing import Any
 
 import numpy as np
@@ -406,7 +406,7 @@ def _read_seed(cursor: Cursor, array: Array) -> Array:
 def _read_range(cursor: Cursor, array: Array) -> Array:
     start = cursor.offset
     ends = cursor.listed("[", "]", lambda: _read_end(cursor, array.dtype))
-    if len(ends) != 2 or ends[0] > ends[1]:
+    if len(ends) != 2 or not -inf < ends[0] <= ends[1] < inf:
         raise cursor.error_at(start, "a range is its least and its greatest number")
     return replace(array, range=(ends[0], ends[1]))
 

@@ -94,6 +94,8 @@ class Cursor:
                 why = f"no token starts with {text!r}"
                 if text == '"':
                     why = "the string does not end on its line"
+                elif text in "%@":
+                    why = f"{text!r} starts a name, of ASCII letters, digits and _"
                 raise self.error_at(self.offset_at(mark), why)
         raise AssertionError
 
