@@ -390,6 +390,14 @@ def unsupported_option(x, i):
     return np.cumsum(x, axis=0).sum(axis=0).reshape(3, 1, order="Z")  # here
 
 
+def order_of_memory(x, i):
+    return np.reshape(x.T, -1, order="A")  # here
+
+
+def order_of_memory_of_a_method(x, i):
+    return x.T.ravel("K")  # here
+
+
 def safe_casting(x, i):
     return x.astype(np.float16, casting="safe")  # here
 
@@ -654,7 +662,9 @@ CASES: list[tuple[Callable[..., Any], type[UserError], str]] = [
     (unknown_method_of_a_ufunc, LanguageError, "np.add.reduceat is not supported"),
     (unknown_reduction, LanguageError, "np.subtract.reduce is not supported"),
     (unknown_option, LanguageError, "np.unwrap is not supported"),
-    (unsupported_option, ArgumentError, "an order is 'C', 'F', 'A' or 'K', not 'Z'"),
+    (unsupported_option, ArgumentError, "an order is 'C' or 'F', not 'Z'"),
+    (order_of_memory, ArgumentError, "order='A' depends on how an array lies in memory"),
+    (order_of_memory_of_a_method, ArgumentError, "order='K' depends on how an array lies"),
     (safe_casting, LanguageError, "casting='safe' is not supported"),
     (
         mask_that_does_not_fit,

@@ -29,9 +29,15 @@ from iris.frontend.values import broadcast_shapes
 
 
 def _is_by_columns(order: Any) -> bool:
-    """Whether elements go in Fortran's order; they lie in C's."""
-    if order not in (None, "C", "K", "A", "F"):
-        raise error_here(ArgumentError, f"an order is 'C', 'F', 'A' or 'K', not {order!r}")
+    """Whether elements go in Fortran's order."""
+    if order in ("A", "K"):
+        raise error_here(
+            ArgumentError,
+            f"order={order!r} depends on how an array lies in memory, which is not known while the "
+            "function is traced; write 'C' or 'F'",
+        )
+    if order not in (None, "C", "F"):
+        raise error_here(ArgumentError, f"an order is 'C' or 'F', not {order!r}")
     return bool(order == "F")
 
 
