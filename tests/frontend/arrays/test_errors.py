@@ -309,6 +309,12 @@ def digitized(x, i):
     return np.digitize(x, np.arange(3.0))  # here
 
 
+def in_place_of_no_copy(x, i):
+    y = x.astype(np.float32, copy=False)
+    y += 1  # here
+    return x
+
+
 def in_place_of_another_dtype(x, i):
     i += 1.5  # here
     return i
@@ -645,6 +651,7 @@ CASES: list[tuple[Callable[..., Any], type[UserError], str]] = [
     (subtract_at, LanguageError, "write x.at[index].add(-values)"),
     (multiply_at, LanguageError, "where no index repeats, x.at[index].set(...)"),
     (digitized, LanguageError, "(edges <= x[..., None]).sum(-1)"),
+    (in_place_of_no_copy, LanguageError, "by another name or through a view"),
     (in_place_of_another_dtype, DTypeError, "write x = x + y instead of x += y"),
     (in_place_of_another_shape, ShapeError, "stays of its shape"),
     (mask, LanguageError, "np.where(mask, x, other) keeps all elements"),

@@ -67,7 +67,7 @@ def _astype(
     if casting != "unsafe":
         raise error_here(LanguageError, f"casting={casting!r} is not supported for traced arrays")
     made = cast(self, as_dtype(dtype))
-    return TracedArray(made.value, made.owner)
+    return TracedArray(made.value, made.owner) if copy else made
 
 
 def _reshape(self: TracedArray, *shape: Any, order: Any = "C", copy: Any = None) -> Any:

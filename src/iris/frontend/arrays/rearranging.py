@@ -31,8 +31,11 @@ from iris.frontend.values import broadcast_shapes
 def _is_by_columns(order: Any) -> bool:
     """Whether elements go in Fortran's order."""
     if order in ("A", "K"):
-        message = f"order={order!r} depends on how an array lies in memory, which is not known while"
-        raise error_here(ArgumentError, f"{message} the function is traced; write 'C' or 'F'")
+        raise error_here(
+            ArgumentError,
+            f"order={order!r} depends on how an array lies in memory, which is not known while the "
+            "function is traced; write 'C' or 'F'",
+        )
     if order not in (None, "C", "F"):
         raise error_here(ArgumentError, f"an order is 'C' or 'F', not {order!r}")
     return bool(order == "F")
