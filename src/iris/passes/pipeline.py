@@ -125,7 +125,6 @@ def _parse_passes(text: str) -> Iterator[Pass]:
 
 
 def _make(cls: type[Pass], text: str) -> Pass:
-    hints = get_type_hints(cls)
     known = {kebab(f.name): f.name for f in fields(cls)}
     given: dict[str, Any] = {}
     for option in filter(None, map(str.strip, text.split(","))):
@@ -136,7 +135,9 @@ def _make(cls: type[Pass], text: str) -> Pass:
         if not equals or known[name] in given:
             why = "is given twice" if equals else "needs a value"
             raise PipelineError(f"{cls.name}: the option {name!r} {why}")
-        given[known[name]] = _option_value(f"{cls.name}: {name}", hints[known[name]], value)
+        # Few texts give options, and to look up their types takes long.
+        type_ = get_type_hints(cls)[known[name]]
+        given[known[name]] = _option_value(f"{cls.name}: {name}", type_, value)
     missing = [kebab(f.name) for f in fields(cls) if _is_required(f) and f.name not in given]
     if missing:
         raise PipelineError(f"{cls.name} needs a value for {', '.join(missing)}")
