@@ -208,9 +208,9 @@ HEADERS = {
     "gated_delta_update_nax_vjp.h": Header(
         _NAX,
         # Of halves, a call of `max` with a float would be ambiguous.
-        _all("bfloat16_t, 64, 64, 2, 4, 16, 4", "gated_delta_vjp_fused_nax")
-        + _all("bfloat16_t, 64, 64, 2, 4, 16", "gated_delta_vjp_fused_nax1")
-        + _all("bfloat16_t, 16", "gated_delta_dgamma_to_dg"),
+        _all("float, 64, 64, 2, 4, 16, 4", "gated_delta_vjp_fused_nax")
+        + _all("float, 64, 64, 2, 4, 16", "gated_delta_vjp_fused_nax1")
+        + _all("float, 16", "gated_delta_dgamma_to_dg"),
         METAL_4,
     ),
     "quantized_nax.h": Header(
