@@ -158,6 +158,40 @@ def test_pointers_lead_to_fields(device: str) -> None:
 
 
 @EVERYWHERE
+def test_bools_in_structs_are_bytes(device: str, tmp_path: Path) -> None:
+    source = tmp_path / "bools.cu"
+    source.write_text(
+        "struct Flag { bool set, seen; float x; };\n"
+        "__global__ void k(Flag *flags) {\n"
+        "    Flag &mine = flags[threadIdx.x];\n"
+        "    mine.x = mine.set ? 1.5f : 2.5f;\n"
+        "    mine.seen = !mine.set;\n}\n"
+    )
+    flags = np.zeros(32, np.dtype([("set", "?"), ("seen", "?"), ("x", "f4")], align=True))
+    flags["set"] = ints(32) > 0
+    iris.cuda.load(source).k[1, 32](flags, device=device)
+    np.testing.assert_array_equal(flags["x"], np.where(flags["set"], 1.5, 2.5))
+    np.testing.assert_array_equal(flags["seen"].view(np.uint8), ~flags["set"])
+
+
+@EVERYWHERE
+def test_a_field_of_what_a_method_returns_may_be_called_x(device: str, tmp_path: Path) -> None:
+    source = tmp_path / "returned.cu"
+    source.write_text(
+        "struct V {\n"
+        "    float x;\n"
+        "    __device__ V plus(float a) const { return {x + a}; }\n};\n"
+        "__global__ void k(float *x) {\n"
+        "    V v = {x[threadIdx.x]};\n"
+        "    x[threadIdx.x] = v.plus(1.0f).plus(2.0f).x;\n}\n"
+    )
+    x = ints(32).astype(np.float32)
+    expected = x + 3
+    iris.cuda.load(source).k[1, 32](x, device=device)
+    np.testing.assert_array_equal(x, expected)
+
+
+@EVERYWHERE
 def test_pointers_lead_to_parts_of_vectors(device: str) -> None:
     p, q = floats(8, 4), floats(8, 3)
     found_p, found_q = p.copy(), q.copy()
@@ -375,7 +409,7 @@ __global__ void k(float *x) {
     "goto": """\
 __global__ void k(int *x) {
     goto end;
-    ^ GotoStmt is not translated
+    ^ `goto end` is not translated
     end: x[1] = 2;
 }
 """,
@@ -430,7 +464,7 @@ __global__ void k(int *x) {
     "clang's own": """\
 __global__ void k(int *x) {
     x[0] = y;
-^ use of undeclared identifier 'y'
+           ^ use of undeclared identifier 'y'
 }
 """,
     "printf": """\
@@ -484,6 +518,52 @@ __global__ void k(T *x) {
                   ^ a parameter of type T * is not translated
 }
 """,
+    "loop over an array": """\
+__global__ void k(int *x) {
+    int a[3] = {1, 2, 3};
+    for (int v : a) x[0] += v;
+    ^ `for (int v : a) x[0] += v` is not translated
+}
+""",
+    "new": """\
+__global__ void k(int *x) {
+    int *p = new int[4];
+             ^ a pointer made by `new int[4]` is not translated
+    x[0] = p[0];
+}
+""",
+    "statement of several lines": """\
+__global__ void k(int *x) {
+    int a[3] = {1, 2, 3};
+    for (int v : a) {
+    ^ `for (int v : a) { x[0] += v; x[1] += v; x[2] += v; ...` is not translated
+        x[0] += v; x[1] += v;
+        x[2] += v; x[3] += v;
+    }
+}
+""",
+    "function that is not known": """\
+__global__ void k(unsigned *x) {
+    x[0] = 1 + __vadd4(x[0], 1);
+               ^ use of undeclared identifier '__vadd4'; if it is CUDA's, it is not translated
+}
+""",
+    "lambda": """\
+__global__ void k(int *x) {
+    auto add = [&](int a) { return a + 1; };
+    ^ a lambda is not translated
+    x[0] = add(2);
+}
+""",
+    "bits of a field": """\
+struct Two { unsigned low : 4, high : 4; };
+             ^ a bit-field is not translated
+__global__ void k(unsigned *x) {
+    Two two;
+    two.low = x[0];
+    x[1] = two.low;
+}
+""",
     "parameter": """\
 __global__ void k(double *x) {
                   ^ Apple's GPUs have no double
@@ -518,6 +598,16 @@ def test_what_is_not_translated_is_told_at_its_line(wrong: str, tmp_path: Path) 
         ("One s = {n}; atomicAdd(&s.a, 1);", "atomics are of arrays and __shared__ variables"),
         ("int own = n; atomicCAS(&own, 1, 2);", "atomics are of arrays and __shared__ variables"),
         ("int own = n; int *z = &own; z[n] = 1;", "leads to one variable, not to an array"),
+        (
+            "unsigned own = n; atomicInc(&own, 5u);",
+            "atomics are of arrays and __shared__ variables",
+        ),
+        ("int a, b, *z = &a; if (n) z = &b; *z = 3;", "z becomes another pointer to a variable"),
+        ("int a, b, *z = &a; if (n) z = &b; *z = 3;", "use elements of one array instead"),
+        (
+            "__shared__ int a[2], b[2]; int *p = a; while (n--) { p[0] = n; p = b; }",
+            "p starts as the pointer a, and must stay",
+        ),
         ("int a = 1, b = 2; *(n ? &a : &b) = 3;", "a pointer leads into one array"),
         ("x[0] = *(volatile float *)y;", "only scalars of the array's own type can be volatile"),
     ],

@@ -19,20 +19,18 @@ misfit = Facet("misfit of register shapes")
 
 def check_shapes(ops: Sequence[Op], dead: frozenset[Value]) -> None:
     """Refuse the first op whose arrays are held as no text can hold them."""
-    near_words = _near_words(ops)
+    values = [v for op in ops for v in op.results]
+    values += [v for op in ops for region in op.regions for v in region.arguments]
+    types = {type_ for type_ in {v.type for v in values} if isinstance(type_, Registers)}
+    if not types:
+        return
+    words = {type_ for type_ in types if _is_words(type_)}
+    near_words = {op for v in values if v.type in words for op in (v.op, *v.users)}
     for op in ops:
         rule = misfit.get(type(op)) or (_misfit_of_computed if op in near_words else None)
         why = None if rule is None else rule(op)
         if why is not None and (op.regions or not op.results or not is_unused(op, dead)):
             raise _refused(op, why)
-
-
-def _near_words(ops: Sequence[Op]) -> set[Op | None]:
-    """The ops with an operand or a result that is held as words."""
-    values = [v for op in ops for v in op.results]
-    values += [v for op in ops for region in op.regions for v in region.arguments]
-    words = {type_ for type_ in {v.type for v in values} if _is_words(type_)}
-    return {op for v in values if v.type in words for op in (v.op, *v.users)}
 
 
 def _refused(op: Op, why: str) -> VerifyError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -209,27 +210,30 @@ def broken(line: str, indent: str) -> Iterator[str]:
     yield line
 
 
-_BREAKS = frozenset({"? ", ": ", "+ ", "&&", "||", "| "})
+# Brackets, and spaces at which a line may be broken.
+_MARKS = re.compile(
+    r"(?P<open>[(\[{])|(?P<close>[)\]}])|(?P<assigned>(?<= =) )"
+    r"|(?P<between>(?<=,) | (?=[?:+|] |&&|\|\|))"
+)
 
 
 def _break(line: str, start: int) -> int | None:
     """Where to break a line that is too long: as far out of brackets as can be, then as late;
     after `=` if that is enough, or nothing else is there."""
     best, least, depth, assigned = None, 0, 0, None
-    for at, letter in enumerate(line):
+    for mark in _MARKS.finditer(line):
+        at, kind = mark.start(), mark.lastgroup
         if at >= COLUMNS and (best, assigned) != (None, None):
             break
-        if letter in "([{":
+        if kind == "open":
             depth += 1
-        elif letter in ")]}":
+        elif kind == "close":
             depth -= 1
-        elif letter != " " or at <= start:
+        elif at <= start:
             continue
-        elif line[at - 2 : at] == " =":
+        elif kind == "assigned":
             assigned = at
-        elif (line[at - 1] == "," or line[at + 1 : at + 3] in _BREAKS) and (
-            best is None or depth <= least
-        ):
+        elif best is None or depth <= least:
             best, least = at, depth
     if assigned is not None and (best is None or len(line) - assigned + start <= COLUMNS):
         return assigned

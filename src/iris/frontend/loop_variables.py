@@ -37,6 +37,7 @@ from iris.frontend.values import (
     cast,
     constant,
     is_number,
+    kind_of,
     promote,
     python_number,
     spread,
@@ -272,10 +273,10 @@ def _described(x: object) -> str:
     held = _parts_of(x)
     keys = [repr(p.key) if p.is_item and isinstance(x, dict) else str(p.key) for p in held]
     if not keys or len(keys) > 8:
-        return f"a {_type_name(x)}"
+        return kind_of(x)
     if isinstance(x, (tuple, list)) and all(p.is_item for p in held):
-        return f"a {_type_name(x)} of {len(keys)}"
-    return f"a {_type_name(x)} of {', '.join(keys)}"
+        return f"{kind_of(x)} of {len(keys)}"
+    return kind_of(x) if hasattr(type(x), "described") else f"{kind_of(x)} of {', '.join(keys)}"
 
 
 def is_unchanged(a: object, b: object) -> bool:
@@ -515,11 +516,12 @@ class RegionEnd:
 
     def _check_held_once(self, path: str, x: object, reach: Reach) -> None:
         if reach.held[id(x)] > 1:
+            _, _, kind = kind_of(x).partition(" ")
+            instead = getattr(type(x), "instead", "change its contents instead, or use a tuple")
             raise error_here(
                 CarriedError,
-                f"{path} becomes another {_type_name(x)} in a traced loop or branch, but the same "
-                f"{_type_name(x)} is held elsewhere, too; change its contents instead, or use a "
-                "tuple",
+                f"{path} becomes another {kind} in a traced loop or branch, but the same "
+                f"{kind} is held elsewhere, too; {instead}",
             )
 
 
@@ -573,10 +575,6 @@ def _is_of_region(x: object, regions: Sequence[Region]) -> bool:
     """Whether a value is a traced one of a region itself."""
     traced = x.offset if isinstance(x, Pointer) else x
     return isinstance(traced, Traced) and any(traced.value.home is r for r in regions)
-
-
-def _type_name(x: object) -> str:
-    return type(x).__name__
 
 
 def _some_like(values: Sequence[object]) -> Traced:

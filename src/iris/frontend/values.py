@@ -424,7 +424,7 @@ def as_traced(x: object, meets: DType | None = None) -> Traced:
         x = python_number(x)
     if is_number(x):
         return constant(x, strong_dtype(x) if meets is None else weak_dtype(x, meets))
-    raise error_here(LanguageError, f"a {type(x).__name__} cannot be computed with in a kernel")
+    raise error_here(LanguageError, f"{kind_of(x)} cannot be computed with in a kernel")
 
 
 _NUMBERS = {bool, int, float, VariableInt, VariableFloat}
@@ -775,7 +775,7 @@ class Address:
     __deepcopy__ = __copy__
 
     def __repr__(self) -> str:
-        return f"the pointer {self.name}"
+        return f"the pointer {self.name or self.base.name}"  # shared memory has no other
 
 
 class Pointer(Address):
@@ -878,7 +878,13 @@ def as_pointer(x: object, use: str) -> Pointer:
 
 
 def describe(x: object) -> str:
-    return repr(x) if isinstance(x, (Traced, Address)) else f"a {type(x).__name__}"
+    return repr(x) if isinstance(x, (Traced, Address)) else kind_of(x)
+
+
+def kind_of(x: object) -> str:
+    """What the user knows a value as: its class, unless that has other words for itself."""
+    named: str = getattr(type(x), "described", f"a {type(x).__name__}")
+    return named
 
 
 def shown(x: object) -> str:

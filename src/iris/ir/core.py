@@ -436,8 +436,16 @@ class Region:
         copy = Region()
         copy.arguments = [Value(v.type, None, copy, v.index, v.name) for v in region.arguments]
         mapping.update(zip(region.arguments, copy.arguments, strict=True))
-        for op in region:
-            copy.append(op.clone(mapping))
+        op, previous = region.first, None
+        while op is not None:
+            twin = op.clone(mapping)
+            twin.parent, twin.previous = copy, previous
+            if previous is None:
+                copy.first = twin
+            else:
+                previous.next = twin
+            op, previous = op.next, twin
+        copy.last = previous
         return copy
 
     def __iter__(self) -> Iterator[Op]:

@@ -347,5 +347,5 @@ def _method(
     if tile is not None and method in _VOTES:
         return self.hold(call(_VOTES[method], tile, *_values(self, given)), "vote")
     what = group["type"]["qualType"]
-    known = "blocks and tiles of up to 32 threads are known"
-    raise unknown(node, f"{method} of {what} is not translated; {known}")
+    known = "; blocks and tiles of up to 32 threads are known" if is_group(group) else ""
+    raise unknown(node, f"{method} of {what} is not translated here{known}")

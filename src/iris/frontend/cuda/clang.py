@@ -33,6 +33,7 @@ class Diagnostic(NamedTuple):
     """An error that clang reports."""
 
     line: int
+    column: int  # from 0
     message: str
 
 
@@ -50,9 +51,13 @@ _OPTIONS = (
     *("-nocudalib", "-nostdinc", "-nostdinc++", "-ferror-limit=0", "-fno-caret-diagnostics"),
     *("-Wno-everything", "-fsyntax-only", "-Xclang", "-ast-dump=json"),
 )
-_ERROR = re.compile(r"^(.*?):(\d+):\d+: (?:fatal )?error: (.*)$", re.M)
+_ERROR = re.compile(r"^(.*?):(\d+):(\d+): (?:fatal )?error: (.*)$", re.M)
+_UNDECLARED = re.compile(r"^use of undeclared identifier '\w+'$|^no matching function for call to ")
 _UNKNOWN = re.compile(r"error: unknown type name '(\w+)'(?!; did you mean)")
 _MISSING = re.compile(r"^(.*?):(\d+):\d+: fatal error: '([\w./-]+)' file not found$", re.M)
+
+
+_LONGEST = 50  # characters of a file in a message
 
 
 def parse(path: Path, instances: Sequence[str] = ()) -> Tree:
@@ -83,9 +88,19 @@ def parse(path: Path, instances: Sequence[str] = ()) -> Tree:
     if not run.stdout:
         raise DeviceError(f"clang does not parse {path}: {run.stderr}")
     tree = json.loads(run.stdout, object_hook=_Places())
-    found = [(said[1], int(said[2]), said[3]) for said in _ERROR.finditer(run.stderr)]
-    errors = [Diagnostic(line, text) for name, line, text in found if name == str(file)]
+    errors = [
+        Diagnostic(int(line), int(column) - 1, _explained(text))
+        for name, line, column, text in _ERROR.findall(run.stderr)
+        if name == str(file)
+    ]
     return Tree(str(file), tree["inner"], errors)
+
+
+def _explained(message: str) -> str:
+    """What clang reports; it takes a function of CUDA that is not translated for a mistake."""
+    if _UNDECLARED.search(message) is None:
+        return message
+    return f"{message}; if it is CUDA's, it is not translated"
 
 
 def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
@@ -138,6 +153,17 @@ def last_line(node: Node) -> int:
     end = node.get("range", {}).get("end", {})
     place = end.get("expansionLoc", end).get("place")
     return 0 if place is None else int(place.line)
+
+
+def written(node: Node) -> str:
+    """A node as its file writes it, shortened; by clang's name for it if no file does."""
+    ends = [node.get("range", {}).get(end, {}) for end in ("begin", "end")]
+    first, last = (one.get("expansionLoc", one) for one in ends)
+    if not ("place" in first and "offset" in last and Path(first["place"].file).is_file()):
+        return str(node["kind"])
+    text = Path(first["place"].file).read_bytes()[first["offset"] : last["offset"] + last["tokLen"]]
+    words = " ".join(text.decode(errors="replace").split())
+    return f"`{words if len(words) <= _LONGEST else f'{words[:_LONGEST].rstrip()} ...'}`"
 
 
 def inner(node: Node) -> list[Node]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from iris.frontend.cuda import records
 from iris.frontend.cuda.calls import called, has_body, member_called, of_file
-from iris.frontend.cuda.clang import Node, inner
+from iris.frontend.cuda.clang import Node, inner, written
 from iris.frontend.cuda.references import position, reference
 from iris.frontend.cuda.translation import (
     PLACES,
@@ -28,7 +28,7 @@ from iris.frontend.cuda.translation import (
     unknown,
     zero,
 )
-from iris.frontend.cuda.types import PARTS, CType, type_of
+from iris.frontend.cuda.types import PARTS, CType, is_group, type_of
 
 _NO_DOUBLE = "Apple's GPUs have no double: write 0.5f, sqrtf(x) and the like"
 
@@ -98,7 +98,8 @@ def _cast(self: Translation, node: Node) -> ast.expr:
         value = self.expression(source)
         return _compare(ast.NotEq(), value, zero(_value_type(source)))
     if kind not in _CONVERSIONS:
-        raise unknown(node, f"the conversion {kind} is not translated")
+        said = node["type"]["qualType"]
+        raise unknown(node, f"the conversion of {written(source)} to {said} is not translated")
     type_ = _value_type(node)
     if type_of(source).word == "double":  # of a literal, which has its value before
         number = _double(source)
@@ -202,8 +203,9 @@ def _(self: Translation, node: Node) -> ast.expr:
     named = position(self, whole)
     if named is not None:
         return call("position", named, axis)
-    if whole["kind"] == "CXXMemberCallExpr" or _is_call_of_member(whole):
-        return member_called(self, _bare(whole), axis)
+    made = _bare(whole)
+    if made["kind"] == "CXXMemberCallExpr" and is_group(inner(inner(made)[0])[0]):
+        return member_called(self, made, axis)
     there = self.globals.get(node.get("referencedMemberDecl", ""))
     if there is not None and there["kind"] == "VarDecl":  # of the struct's type, not of each
         return self.expression(inner(there)[0])
@@ -216,13 +218,10 @@ def _(self: Translation, node: Node) -> ast.expr:
 
 
 def _bare(node: Node) -> Node:
-    return node if node["kind"] == "CXXMemberCallExpr" else _bare(inner(node)[0])
-
-
-def _is_call_of_member(node: Node) -> bool:
-    return node["kind"] in ("MaterializeTemporaryExpr", "ImplicitCastExpr") and (
-        _is_call_of_member(inner(node)[0]) or inner(node)[0]["kind"] == "CXXMemberCallExpr"
-    )
+    """An expression without what clang wraps it in."""
+    while node["kind"] in ("MaterializeTemporaryExpr", "ImplicitCastExpr"):
+        (node,) = inner(node)
+    return node
 
 
 # Operators.
@@ -507,9 +506,8 @@ def _(self: Translation, node: Node) -> Pointer:
     if kind == "BitCast" and record is not None:
         return Pointer(self.as_records(self.pointer(source).whole, record), None, type_)
     if kind != "BitCast" or not type_.is_known:
-        raise unknown(
-            node, f"the conversion {kind} to {node['type']['qualType']} is not translated"
-        )
+        said = node["type"]["qualType"]
+        raise unknown(node, f"the conversion of {written(source)} to {said} is not translated")
     return Pointer(call("reinterpreted", self.pointer(source).whole, type_.word), None, type_)
 
 

@@ -18,8 +18,10 @@ from iris.ir import math, metal
 from iris.ir.core import Value
 from iris.ir.math import constant_bits
 from iris.ir.metal import VECTOR_BYTES
-from iris.ir.types import DType, Threadgroup, i32, u8, u16, u32, u64
+from iris.ir.types import DType, Threadgroup, bool_, i32, u8, u16, u32, u64
 
+# Of pointers to what has no number: no condition can choose one of two.
+_INSTEAD = "use elements of one array instead, and choose an index"
 _UNSIGNED = {8: u8, 16: u16, 32: u32, 64: u64}
 
 
@@ -27,6 +29,8 @@ class Cell:
     """A variable that something points to: `cell[0]` is its value."""
 
     __slots__ = ("value",)
+    described = "a pointer to a variable"
+    instead = _INSTEAD
 
     def __init__(self, value: Traced):
         self.value = value
@@ -54,6 +58,7 @@ class Struct:
     """A struct: its fields change in place."""
 
     __slots__ = ("fields",)
+    described = "a struct"
 
     def __init__(self, fields: dict[str, Any]):
         self.fields = fields
@@ -118,6 +123,7 @@ class FieldPlace:
     """A pointer to a field of a struct."""
 
     __slots__ = ("name", "of")
+    described = "a pointer to a field"
 
     def __init__(self, of: Struct | InMemory, name: str):
         self.of, self.name = of, name
@@ -136,6 +142,7 @@ class PartPlace:
     """A pointer to a part of the vector that another leads to."""
 
     __slots__ = ("number", "of")
+    described = "a pointer to a part of a vector"
 
     def __init__(self, of: Any, number: int):
         self.of, self.number = of, number
@@ -167,6 +174,8 @@ class Moved:
     """A pointer into a thread's own array, from an element on."""
 
     __slots__ = ("of", "offset")
+    described = "a pointer into an array of the thread's own"
+    instead = _INSTEAD
 
     def __init__(self, of: Any, offset: Traced):
         self.of, self.offset = of, offset
@@ -223,6 +232,10 @@ def _(x: Moved, held: dict[Any, Any]) -> None:
 
 def same_bits(x: Traced, element: DType) -> Traced:
     """The bits of some elements as elements of another type: the lowest ones come first."""
+    if element is bool_:  # a byte, not a bit
+        return same_bits(x, u8) != 0
+    if x.dtype is bool_:
+        x = cast(x, u8)
     old, new = x.dtype, element
     if old.bits == new.bits:
         return x if old is new else bitcast(x, new)
@@ -319,6 +332,7 @@ class SeenVariable:
     """A thread's own variable or array, seen as an array of another type."""
 
     __slots__ = ("of", "type")
+    described = "a pointer to a variable of another type"
 
     def __init__(self, of: Cell | PrivateArray, type_: MetalType):
         self.of, self.type = of, type_

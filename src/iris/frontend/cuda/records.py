@@ -28,6 +28,9 @@ def check_record(record: Node, node: Node) -> None:
     if record.get("bases") or record.get("tagUsed") == "union":
         what = "a union" if record.get("tagUsed") == "union" else "a struct with a base"
         raise unknown(node, f"{what} is not translated")
+    for one in fields_of(record):
+        if one.get("isBitfield"):
+            raise unknown(one, "a bit-field is not translated")
 
 
 def empty(self: Translation, record: Node, node: Node) -> ast.expr:

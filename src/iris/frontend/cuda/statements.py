@@ -6,7 +6,7 @@ import ast
 from typing import Any
 
 from iris.frontend.cuda import records
-from iris.frontend.cuda.clang import Node, inner, walk
+from iris.frontend.cuda.clang import Node, inner, walk, written
 from iris.frontend.cuda.enums import constants_of
 from iris.frontend.cuda.references import reference
 from iris.frontend.cuda.translation import (
@@ -63,7 +63,7 @@ def _(self: Translation, node: Node) -> None:
             self.globals.update(constants_of(one))
             continue
         if one["kind"] != "VarDecl":
-            raise unknown(one, f"{one['kind']} is not translated")
+            raise unknown(one, f"{written(one)} is not translated")
         _declare(self, one)
 
 

@@ -16,16 +16,19 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from iris.errors import LanguageError, SourceSpot
-from iris.frontend.cuda.clang import Node, inner, place_of, walk
+from iris.frontend.cuda.clang import Node, inner, place_of, walk, written
 from iris.frontend.cuda.types import BYTES, PARTS, CType, alignment, type_of
 
 WORDS = "iris_cuda"  # what translated functions call the words by
 DYNAMIC_BYTES = "dynamic_shared"  # the parameter of kernels with the bytes of a launch
 
 
+_LAMBDA = re.compile(r"\(lambda at .*?\)")  # as clang calls a type
+
+
 def unknown(node: Node, what: str) -> LanguageError:
     """An error at the line of a node."""
-    place = place_of(node)
+    place, what = place_of(node), _LAMBDA.sub("a lambda", what)
     if place is None:
         return LanguageError(what)
     return LanguageError(what, SourceSpot.of_line(place.file, place.line, place.column - 1))
@@ -329,7 +332,7 @@ class Translation:
     def expression(self, node: Node) -> ast.expr:
         builder = EXPRESSIONS.get(node["kind"])
         if builder is None:
-            raise unknown(node, f"{node['kind']} is not translated")
+            raise unknown(node, f"{written(node)} is not translated")
         body, before = self.body, len(self.body)
         made = builder(self, node)
         for one in (*body[before:], made):
@@ -581,7 +584,7 @@ def _result_type(node: Node) -> CType:
 
 
 def _no_pointer(node: Node) -> Pointer:
-    raise unknown(node, f"a pointer made by {node['kind']} is not translated")
+    raise unknown(node, f"a pointer made by {written(node)} is not translated")
 
 
 PointerBuilder = Callable[[Translation, Node], Pointer]

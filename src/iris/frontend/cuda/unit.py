@@ -12,9 +12,18 @@ from typing import Any
 
 from iris.errors import LanguageError, SourceSpot
 from iris.frontend.cuda import expressions as _expressions  # noqa: F401  (registers builders)
-from iris.frontend.cuda import records, words
+from iris.frontend.cuda import prelude, records, words
 from iris.frontend.cuda.aliases import desugar, full_name
-from iris.frontend.cuda.clang import PRELUDE, Node, Tree, inner, last_line, parse, place_of
+from iris.frontend.cuda.clang import (
+    PRELUDE,
+    Diagnostic,
+    Node,
+    Tree,
+    inner,
+    last_line,
+    parse,
+    place_of,
+)
 from iris.frontend.cuda.enums import constants_of
 from iris.frontend.cuda.statements import start
 from iris.frontend.cuda.translation import (
@@ -67,9 +76,9 @@ class Unit:
 
     def __init__(self, path: Path, instances: tuple[str, ...] = ()):
         self.tree: Tree = parse(path, instances)
-        for line, message in self.tree.errors:
-            if message.endswith("file not found"):
-                raise LanguageError(message, SourceSpot.of_line(self.tree.path, line, 0))
+        for error in self.tree.errors:
+            if error.message.endswith("file not found"):
+                raise self._said(error)
         self._definitions: dict[str, Node] = {}  # functions, by the names that linkers use
         self._declarations: dict[str, Node] = {}  # by id
         self.kernels: dict[str, Node] = {}
@@ -165,7 +174,11 @@ class Unit:
         for error in self.tree.errors:
             is_of_file = place is not None and place.file == self.tree.path
             if place is not None and is_of_file and place.line <= error.line <= end:
-                raise LanguageError(error.message, SourceSpot.of_line(place.file, error.line, 0))
+                raise self._said(error)
+
+    def _said(self, error: Diagnostic) -> LanguageError:
+        spot = SourceSpot.of_line(self.tree.path, error.line, error.column)
+        return LanguageError(error.message, spot)
 
     def _translated(self, node: Node) -> Translated:
         place = place_of(node)
@@ -298,6 +311,8 @@ def _head(
 def _compiled(head: ast.FunctionDef, file: str, called: Mapping[str, Any]) -> FunctionType:
     head = unshared(head)  # type: ignore[assignment]
     module = ast.fix_missing_locations(ast.Module([head], []))
+    # What is in the prelude is done where the file calls it.
+    file = prelude.__file__ if file.endswith(PRELUDE) else file
     code = next(c for c in compile(module, file, "exec").co_consts if isinstance(c, CodeType))
     TRANSLATED[code] = head
     made = FunctionType(code, {"__name__": _MODULE, WORDS: words, **called}, head.name)

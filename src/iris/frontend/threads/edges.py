@@ -126,10 +126,9 @@ class _Edges:
         for effect in op.effects():
             if effect.access is not Access.READ and effect.access is not Access.ALLOCATE:
                 return False
-        for value in op.results:
-            if self.levels[value] is not THREADGROUP:
-                return False
-        return not any(diverging(op, THREADGROUP, self.levels))
+        if any(diverging(op, THREADGROUP, self.levels)):
+            return False
+        return all(self.levels[value] is THREADGROUP for value in op.results)
 
     def _must_be_met(self, op: Op) -> bool:
         """Whether all threads must enter an op, though some of its region is for existing ones."""

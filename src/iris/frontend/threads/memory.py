@@ -116,6 +116,7 @@ class PrivateArray:
     """An array of the thread's own, `metal.array(8, metal.float)`: its elements change in place."""
 
     __slots__ = ("value",)
+    described = "an array of the thread's own"
 
     def __init__(self, value: Traced):
         self.value = value
