@@ -28,6 +28,7 @@ from iris.testing.idioms import (
     pass_on,
     store_rows,
 )
+from iris.testing.overwrites import overwrite
 from iris.testing.places import Memory, Place
 from iris.testing.plain_products import multiply_plainly
 from iris.testing.strips import go_along
@@ -454,18 +455,20 @@ def place_to_write(
 
 @make_tile(tile.Store)
 def store(cls: type[tile.Store], draft: TileDraft, choices: Choices) -> None:
-    style = choices.below(8)
+    style = choices.below(10)
     if style == 7:
         go_along(draft, choices)
         return
     if style == 6 and draft.is_shallow:
         draft.add_built(pass_on(draft, choices))
         return
-    if style > 3:
+    if 3 < style < 8:
         store_rows(draft, choices)
         return
     found, value = place_to_write(draft, choices, ALL)
-    if style == 3 and choices.flag():
+    if style > 7:
+        overwrite(draft, found, value, choices)
+    elif style == 3 and choices.flag():
         store_between(draft, found, choices)
     elif style == 3:
         store_in_loop(draft, found, value, choices)

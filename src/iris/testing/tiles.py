@@ -344,11 +344,16 @@ class TileDraft(KernelDraft):
 
     def renamed(self, memory: Memory) -> Memory:
         """Another name for the same array, if it may have one."""
-        if memory.recipe.alias is not None or _is_noalias(memory):
+        if _is_noalias(memory) or memory.recipe.at:
             return memory
+        first = memory.recipe.alias
         for known in self.owned:
-            if known.recipe.alias == memory.pointer.index and not known.recipe.at:
+            if known.pointer.index == first or (
+                known.recipe.alias == memory.pointer.index and not known.recipe.at
+            ):
                 return known
+        if first is not None:
+            return memory
         self.owned.append(self._alias(memory, half=False))
         return self.owned[-1]
 
