@@ -13,7 +13,7 @@ from iris.ir import Level, Module, Op, graph, math, metal, tile
 from iris.ir.control import While
 from iris.passes import Pass, Pipeline
 from iris.testing import agree, preserves
-from iris.testing.faults import bisect
+from iris.testing.faults import Judge, Oracle, bisect
 from iris.testing.levels import Disagreement, WithinBounds, with_simdgroups
 from iris.testing.limit import TimeLimitError
 from iris.testing.oracles import same_bits
@@ -197,6 +197,33 @@ def test_any_failure_is_shown_in_few_ops(
     assert small.guilty == fault.guilty
     assert isinstance(small.wrong.error, kind)
     assert len(small.program.function.body.walk()) <= 7
+
+
+@pytest.mark.parametrize("quick_finds", [True, False])
+def test_a_quick_oracle_looks_for_what_it_finds(quick_finds: bool) -> None:
+    """It is asked of each smaller program, and the other oracle of the smallest one; the other way
+    round if it does not find the fault."""
+    asked = {"quick": 0, "other": 0}
+
+    def counting(name: str, oracle: Oracle) -> Oracle:
+        def asks(program: Program) -> Judge:
+            asked[name] += 1
+            return oracle(program)
+
+        return asks
+
+    def finds_nothing(program: Program) -> Judge:
+        return lambda made, rest: None
+
+    quick = counting("quick", same_bits if quick_finds else finds_nothing)
+    other = counting("other", same_bits)
+    fault = bisect(Program.parse(SUM), Pipeline((Guilty(swap_operands),)), other)
+    assert fault is not None
+    small = smallest(fault, other, quick=quick)
+    assert small.guilty == fault.guilty
+    assert len(small.program.function.body.walk()) <= 7
+    searching, confirming = ("quick", "other") if quick_finds else ("other", "quick")
+    assert asked[confirming] <= 4 < 20 < asked[searching]
 
 
 UNORDERED = """\

@@ -557,6 +557,37 @@ func tile @f(%X: ptr<i32>, %Y: ptr<i32>) {
     assert not has(reduce(program, fails), "for")
 
 
+def test_another_value_stands_for_a_number_wherever_it_is_used() -> None:
+    program = Program.parse(
+        """\
+# grid: 1, 1, 1
+
+func metal @f simdgroups=1() {
+  %lane: i32 = metal.lane
+  %c0: i32 = constant 0
+  %shared: threadgroup<64xi32> = metal.alloc
+  metal.store %shared, %lane, %lane
+  metal.barrier threadgroup
+  %x: i32 = metal.load %shared, %c0
+  %y: i32 = metal.load %shared, %c0
+  return
+}
+"""
+    )
+
+    def fails(candidate: Program) -> bool:
+        """Both loads go without a barrier only if each thread loads what it has stored."""
+        ops = ops_of(candidate)
+        stores = [op for op in ops if isinstance(op, metal.Store)]
+        loads = [op for op in ops if isinstance(op, metal.Load)]
+        is_own = {type(op.offset.op) for op in (*stores, *loads)} == {metal.Lane}
+        alike = len({type(op.offset.op) for op in loads}) == 1
+        of_lane = [type(op.offset.op) for op in stores] == [metal.Lane] and len(loads) == 2
+        return of_lane and alike and (is_own or has(candidate, "metal.barrier"))
+
+    assert not has(reduce(program, fails), "metal.barrier")
+
+
 def test_stores_change_their_order() -> None:
     program = Program.parse(
         """\
