@@ -90,7 +90,11 @@ def states(x: Any, w: Any, u: Any) -> Any:
 def test_kernels_beside_one_that_is_cut_are_lowered_once(monkeypatch: pytest.MonkeyPatch) -> None:
     lowered: list[tuple[str, Pipeline]] = []
     cuts: list[bool] = []
-    cut = GraphKernel.cut
+    cut, spills = GraphKernel.cut, GraphKernel.spills
+
+    def of_many_arrays(kernel: GraphKernel, target: Target) -> bool:
+        """As if a thread had no room for so many; it is lowered to find out."""
+        return spills(kernel, target) or len(kernel.inputs) > 10
 
     def noted(module: Module, pipeline: Pipeline, **named: Any) -> Module:
         lowered.append((to_text(module, locations=True), pipeline))
@@ -102,6 +106,7 @@ def test_kernels_beside_one_that_is_cut_are_lowered_once(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(graph_kernels, "optimize", noted)
     monkeypatch.setattr(GraphKernel, "cut", noted_cut)
+    monkeypatch.setattr(GraphKernel, "spills", of_many_arrays)
     arguments = [np.ones(shape, np.float32) for shape in ((16, 20, 32), (32, 64), (64, 64))]
     function = ArrayFunction(states)
     traced = function.trace(function.bind(arguments, {}))
