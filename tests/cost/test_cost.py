@@ -480,6 +480,40 @@ def test_what_starts_at_a_time_loads_and_computes_in_turn() -> None:
     assert found[0] > found[1] / 4 > found[2] / 16
 
 
+def test_the_last_round_takes_as_long_as_a_launch_of_its_own() -> None:
+    def time(programs: int) -> float:
+        return sums(10, 4, programs).chips[-1].milliseconds
+
+    round_ = H100.cores * sums(10, 4, 1).chips[-1].simdgroups // 4
+    full, alone = time(3 * round_), time(7)
+    assert time(3 * round_ + 7) == pytest.approx(full + alone)
+    assert alone > 5 * full * 7 / (3 * round_)
+
+
+def test_a_program_alone_on_a_core_loads_and_computes_in_turn() -> None:
+    def of(number: int, body: str) -> float:
+        head = f"%s: threadgroup<{number}xf32> = metal.alloc %one: f32 = constant 1.0"
+        loop = f"{head} for %c0, %n, %c1 (%i: i32) {{{body} yield}}"
+        found = estimate(function(HEAD, loop, 4), Sizes((132 * 64, 1, 1), {"n": 100}), H100)
+        return found.chips[-1].milliseconds
+
+    load = "metal.foreach 16 (%j: i32) { %y: f32 = metal.load %X, %t yield }"
+    compute = "metal.foreach 16 (%k: i32) { %z: f32 = exp %one yield }"
+    for number, least, most in ((56_000, 0.95, 1.05), (32, 0.5, 0.9)):
+        both = of(number, load + compute)
+        assert least < both / (of(number, load) + of(number, compute)) < most
+
+
+def test_no_launch_moves_more_than_kernels_reach(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("IRIS_TARGET", "nvidia-h100")
+    x = zeros(1 << 22)
+    *_, on = gelu.lower(x, x.copy(), x.size, grid=4096, B=1024).estimate.chips
+    least = 2 * x.nbytes / on.chip.bandwidth / 1e6
+    assert on.chip == H100 and on.bottleneck == "memory"
+    assert on.bandwidth * on.milliseconds == pytest.approx(least / H100.reach)
+    assert H100.reach < 1 and on.bandwidth <= 1
+
+
 def test_what_a_core_has_loaded_it_finds_in_its_cache_if_that_is_large_enough() -> None:
     loop = """
         for %c0, %n, %c1 (%i: i32) {

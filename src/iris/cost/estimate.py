@@ -751,9 +751,60 @@ def on_chip(
 ) -> OnChip:
     """The cost of a launch: each program does the counted work, a core holds `held` simdgroups at
     once, `moved` bytes go through memory, and `spilled` is the part of results that threads have no
-    registers for."""
+    registers for.
+
+    The programs of the last round, which do not fill the cores, take as long as a launch of their
+    own: few of them can neither hide that they wait, nor use all of the chip's memory.  How long
+    they wait is known where the latency of memory is, and they do not wait for copies; elsewhere
+    rounds are not told apart."""
+    round_ = chip.cores * held // simdgroups
+    waits = chip.core.latency_cycles and not counts.copies
+    last = sizes.programs % round_ if waits else 0
+    parts = [
+        _run(chip, counts, programs, simdgroups, held, moved * programs / sizes.programs, spilled)
+        for programs in (sizes.programs - last, last)
+        if programs
+    ]
+    if not parts:
+        parts = [_run(chip, counts, 0, simdgroups, held, moved, spilled)]
+    seconds = {name: sum([part.seconds[name] for part in parts]) for name in parts[0].seconds}
+    slowest = sum([part.slowest for part in parts])
+    flops = (counts.flops + 2 * 8**3 * counts.mmas) * sizes.programs
+    most = 2 * chip.core.rates["alu"] * chip.cores * chip.clock * 1e9
+    return OnChip(
+        chip,
+        held,
+        parts[0].spent,
+        parts[0].cycles,
+        slowest * 1e3,
+        max(seconds, key=seconds.__getitem__),
+        flops / most / slowest if slowest else 0.0,
+        seconds["memory"] / slowest if slowest else 0.0,
+    )
+
+
+@dataclass(frozen=True)
+class _Run:
+    """What it costs to run some of the programs of a launch."""
+
+    spent: dict[str, float]  # cycles of a core, by where
+    cycles: float  # of a core, between two programs that end
+    seconds: dict[str, float]  # that each part of the chip is busy
+    slowest: float  # the seconds that all takes
+
+
+def _run(
+    chip: Target,
+    counts: Counts,
+    count: int,
+    simdgroups: int,
+    held: int,
+    moved: float,
+    spilled: float,
+) -> _Run:
+    """The cost of `count` programs, which move `moved` bytes; else as in `on_chip`."""
     core = chip.core
-    each = ceil(sizes.programs / chip.cores)  # programs that a core runs, one after the other
+    each = ceil(count / chip.cores)  # programs that a core runs, one after the other
     # Simdgroups; a launch of no programs takes no time, but each would be on a core.
     together = min(held, max(each, 1) * simdgroups)
     alu, sums = (
@@ -779,7 +830,7 @@ def on_chip(
     slow = alu / min(1, together / enough)
     matrix = spent["matrix"] / min(1, together / core.schedulers)
     # What cores without programs do not ask for the others get, up to what one can take.
-    idle = chip.cores / min(chip.cores, max(sizes.programs, 1))
+    idle = chip.cores / min(chip.cores, max(count, 1))
     share = max(core.l2_bytes, min(core.l2_port_bytes, core.l2_bytes * idle))
     # What products take from threadgroup memory is loaded an iteration before.
     is_staged = bool(counts.mmas or sums) and counts.shared.loaded >= counts.device.loaded
@@ -798,25 +849,15 @@ def on_chip(
     hertz = chip.clock * 1e9
     cycles = max(bounds.values())
     seconds = {name: bound * each / hertz for name, bound in bounds.items()}
-    seconds["memory"] = moved / (chip.bandwidth * 1e9)
+    seconds["memory"] = moved / (chip.reach * chip.bandwidth * 1e9)
     slowest = max(seconds.values())
     if core.latency_cycles and not ahead:
         # The programs of a wave load together and then compute; only the next wave loads meanwhile.
-        # Of many waves, the programs on a core load and compute at independent times.
+        # Of many programs on a core, and many waves, each loads and computes at times of its own.
         moving = max(seconds[name] for name in ("memory", "L1", "L2"))
         loading = max(moving, seconds["latency"] + counts.device.loads * moving / programs)
         computing = sum(seconds[name] for name in ("arithmetic", "shared", "shuffle"))
-        power = 2 - 1 / max(1, each // programs * max(1, counts.waits))
+        waves = max(1, each // programs * max(1, counts.waits))
+        power = 1 + (1 - 1 / waves) * (1 - 1 / programs)
         slowest = max(slowest, (loading**power + computing**power) ** (1 / power))
-    flops = (counts.flops + 2 * 8**3 * counts.mmas) * sizes.programs
-    most = 2 * core.rates["alu"] * chip.cores * hertz
-    return OnChip(
-        chip,
-        held,
-        spent,
-        cycles,
-        slowest * 1e3,
-        max(seconds, key=seconds.__getitem__),
-        flops / most / slowest if slowest else 0.0,
-        seconds["memory"] / slowest if slowest else 0.0,
-    )
+    return _Run(spent, cycles, seconds, slowest)

@@ -196,6 +196,8 @@ class Target:
     #: For how long a dispatch keeps the next, which needs what it writes, from starting.
     #: [a public thread, of a serial encoder; not checked elsewhere]
     dispatch_microseconds: float = 1.3
+    #: The part of `bandwidth` that kernels reach at most.  1: no figure is published.
+    reach: float = 1
     #: Threads in a simdgroup. [MLX, tinygrad: source]
     simdgroup_width: int = 32
     #: Threads in a threadgroup; a pipeline may allow fewer (896 seen). [MLX, tinygrad: source]
