@@ -229,6 +229,41 @@ def test_the_else_of_a_loop_runs_after_it(device: str) -> None:
         assert list(out) == [of_loops(n, 0, seen), *seen]
 
 
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_break_or_continue_in_an_else_is_of_the_loop_around(device: str) -> None:
+    def of_loops(n: Any, ends: int) -> Any:
+        total, x = 0, 0
+        for k in (1, 2, 3):
+            x = 0
+            while x < ends:  # not traced
+                x += 1
+            else:
+                total += k
+                if k == 2:
+                    continue
+            while x < n:
+                x += k
+            else:
+                total += x
+                if k == ends:
+                    break
+            for i in range(n):
+                total += i
+            else:
+                continue
+            total = -1
+        return total * 100 + x
+
+    @iris.kernel
+    def kernel(n, Out, ends: iris.constexpr):
+        iris.store(Out, of_loops(n, ends))
+
+    for n, ends in ((0, 1), (5, 3), (5, 4)):
+        out = np.zeros(1, np.int32)
+        kernel[1](n, out, ends, device=device)
+        assert out[0] == of_loops(n, ends)
+
+
 @pytest.mark.parametrize("n", [1, 5])
 def test_loops_and_branches_change_scalars_of_numpy(n: int) -> None:
     def of_scalars(n: Any, t: Any) -> Any:

@@ -297,24 +297,22 @@ class _Rewriter(_Transformer):
         start = _when_traced(name, _assign(carried, _method(name, "start")))
         look = _do(_method(name, "look", [_call("locals", [])]))
         decide = _assign_one(decided, _method(name, "decide", [test]))
-        again = ast.If(test=_compare_name(decided, "again"), body=[ast.Continue()], orelse=[])
+        again = ast.If(
+            test=_compare_name(decided, ast.IsNot(), "go"), body=[ast.Continue()], orelse=[]
+        )
         results = _when_traced(
             name, _assign(carried, _method(name, "results", [_strings(carried)]))
         )
-        # An else runs when the condition fails, not after a break, which a traced loop has not.
-        leave = ast.If(
-            test=_compare_name(decided, "leave"),
-            body=[*results, *self._statements(node.orelse), ast.Break()],
-            orelse=[],
-        )
         enter = _when_traced(name, _assign(carried, _method(name, "enter")))
         finish = _when_traced(name, [_do(_method(name, "finish", [_call("locals", [])]))])
+        # An else is outside of the loop: a break or continue in it is of the loop around.
         loop = ast.While(
-            test=ast.Constant(value=True),
-            body=[*start, look, decide, again, leave, *enter, *body, *finish],
-            orelse=[],
+            test=_compare_name(decided, ast.IsNot(), "leave"),
+            body=[*start, look, decide, again, *enter, *body, *finish],
+            orelse=[*results, *self._statements(node.orelse)],
         )
-        return _at(node, [_assign_one(name, made), loop])
+        first = _assign_one(decided, _verdict("again"))
+        return _at(node, [_assign_one(name, made), first, loop])
 
     def visit_If(self, node: ast.If) -> list[ast.stmt]:
         names = self._assigned([*node.body, *node.orelse])
@@ -541,9 +539,12 @@ def _method(name: str, method: str, arguments: Sequence[ast.expr] = ()) -> ast.C
     return ast.Call(func=attribute, args=list(arguments), keywords=[])
 
 
-def _compare_name(name: str, verdict: str) -> ast.expr:
-    value = ast.Attribute(value=_name(RUNTIME), attr=verdict.upper(), ctx=ast.Load())
-    return ast.Compare(left=_name(name), ops=[ast.Is()], comparators=[value])
+def _verdict(verdict: str) -> ast.expr:
+    return ast.Attribute(value=_name(RUNTIME), attr=verdict.upper(), ctx=ast.Load())
+
+
+def _compare_name(name: str, operator: ast.cmpop, verdict: str) -> ast.expr:
+    return ast.Compare(left=_name(name), ops=[operator], comparators=[_verdict(verdict)])
 
 
 def _strings(names: Sequence[str]) -> ast.expr:

@@ -76,6 +76,7 @@ from iris.ir.waiting import deciding_values, stands_still
 # Rewritten code calls what is here by these names, `named` among them.
 __all__ = [
     "AGAIN",
+    "GO",
     "LEAVE",
     "ForLoop",
     "IfStatement",
@@ -369,7 +370,7 @@ class Verdict(Enum):
     AGAIN = "ask for the condition again"
 
 
-LEAVE, AGAIN = Verdict.LEAVE, Verdict.AGAIN
+GO, LEAVE, AGAIN = Verdict
 
 
 class WhileLoop(_LoopTrace[control.While]):
