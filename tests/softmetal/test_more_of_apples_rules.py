@@ -152,6 +152,9 @@ REFUSED = [
     ("float4 v(1, 2, 3); F[0] = v.x;", "no matching"),
     ("float2 v = (float4)G[0]; F[0] = v.x;", "cannot initialize a variable of type"),
     ("half4 v(1, 2, 3, 4), w(1, 2); H[0] = v.x + w.x;", "no matching"),
+    ("bool2 v = bool3(true); F[0] = v.x;", "no viable conversion"),
+    ("bool2 v = {bool2(true), true}; F[0] = v.x;", "no matching constructor"),
+    ("float2 v = float2(G, 1); F[0] = v.x;", "no matching constructor"),
     ("F[0] = vec<float, 3>(1, 2).x;", "no matching"),
     ("struct S { float x; }; device S* p = (device S*)F; int y = p[0]; I[0] = y;", "no viable"),
     (
@@ -356,6 +359,14 @@ TEXTS = [
         "const",
     ),
     (
+        "struct S { float a; constexpr S(float a) : a(a) {} };\nconstant S s(1), t(2);\nkernel void k(device float* F [[buffer(0)]]) { const thread S* p = &t; F[0] = p->a; }",
+        "cannot initialize a variable of type",
+    ),
+    (
+        "float f(float2 x) { return x.x; }\nkernel void k(device float* F [[buffer(0)]]) { F[0] = f({F, 2}); }",
+        "no matching function",
+    ),
+    (
         'kernel void k(device float* F [[buffer(0)]]) { const thread char* p = "a"; F[0] = p[0]; }',
         "cannot initialize a variable of type",
     ),
@@ -432,6 +443,7 @@ TAKEN = [
     "long x = L[0]; ulong y = ulong(x) >> 3; L[0] = x * 5 / 3 + y; L[1] = abs(x);",
     "B[0] = static_cast<bfloat>(H[0]); H[0] = static_cast<half>(B[0]); B[1] = (bfloat)H[1]; H[1] = half(B[1]);",
     "bool4 b; b = {true, false, true, false}; b[1] = true; F[0] = b.x;",
+    "bool4 b = {bool2(true), bool2(false)}; b = bool4(b.xy, true, false); F[0] = b.x;",
     "vec<float, 8> v; F[0] = v[7];",
     'const constant char* p = "a" "b"; constant char* q = "c"; F[0] = p[1] + q[0];',
     "F[0] = I[0] ? F[1] : 2; F[1] += 1; ++I[0]; I[1]--; bool b = !I[0] && F[0] || U[0]; F[2] = b;",
@@ -466,9 +478,11 @@ TAKEN_TEXTS = [
     "template <typename T> struct Work { using type = conditional_t<is_same_v<T, bfloat>, float, T>; };\ntemplate <typename T> using work_t = typename Work<T>::type;\ntemplate <typename T> kernel void of_work(device T* F [[buffer(0)]]) { using W = work_t<T>; const W x = W(F[0]); F[0] = T(x * 2); F[1] = static_cast<T>(exp(float(x))); const T zero = T(0); F[2] = x > W(zero) ? T(x) : zero; }\ntemplate kernel void of_work<bfloat>(device bfloat*);\ntemplate kernel void of_work<half>(device half*);\ntemplate kernel void of_work<int>(device int*);",
     # Lists in braces as arguments, and values of a vector among the initialisers of a constructor.
     "template <typename T> T at(T x, int n) { return x + n; }\ntemplate <typename T> T at(uint3 x, int n) { return x.y + n; }\nstruct A { float2 v; float n; A(float2 v, float n) : v(v), n(n) {} A(float a) : v(1, a), n(3) {} float2 plus(float2 w) { return {v.x + w.x, w.y}; } };\ntemplate <typename T> struct B { vec<T, 2> v; B(T a) : v(1, a) {} };\nfloat all_of(float4 x, bool2 y) { return y.x ? x.w : 0; }\nkernel void k(device float* F [[buffer(0)]], uint3 i [[thread_position_in_grid]]) { A a({1, 2}, 3), b(4); F[0] = at<float>({2 * i.x, i.y, i.z}, 2) + a.plus({F[1], 2}).x + b.v.y + B<half>(2).v.y + all_of({float2(1), 2, F[2]}, {true, false}); }",
+    """float f(int n, float2 x, char c) { return x.x; }\nkernel void k(device float* F [[buffer(0)]]) { F[0] = f(1'000, {1, 2}, '(') + f(')', {F[1], 2}, '\\''); }""",
     # Vectors in specialisations and in other names of them, of one lane and of more than four.
     'template <typename T> struct Lane { typedef T type; };\ntemplate <typename T> struct Lane<vec<T, 2>> { typedef T type; };\ntemplate <typename T> struct Tile { typedef metal::vec<T, 1> row; template <typename U> using part = typename metal::vec<U, 8>; template <typename U> static T sum(thread part<U>& x) { return T(x[0]) + T(x[7]); } };\nkernel void k(device float* F [[buffer(0)]]) { static_assert(is_same_v<Lane<float2>::type, float>, "a"); metal::vec<half, 8> h; F[0] = Tile<float>::sum(h) + metal::vec<float, 2>(-1, 0).x; }',
     # Objects in constant memory.
+    "struct S { float a; constexpr S(float a, char) : a(a) {} };\ntemplate <typename T, typename U> struct D { T a; constexpr D(T a) : a(a) {} };\nconstant S s(1, ','), t = S(2, '('), list[2] = {S(1, ')'), S(2, ';')};\nconstant D<int, S> one = D<int, S>(1), two(2);\nkernel void k(device float* F [[buffer(0)]]) { constant S* p = &t; constant S* q = &list[1]; constant D<int, S>* r = &two; F[0] = p->a + q->a + r->a + s.a + one.a; }",
     "template <typename T> struct C { T a, b; constexpr C(T a, T b) thread : a(a), b(b) {} constexpr C(T a, T b) constant : a(a), b(b) {} T sum() const constant { return a + b; } };\ntemplate <typename T> struct Least { static constexpr constant T v = T(-1); };\ntemplate <> struct Least<C<float>> { static constexpr constant C<float> v = C<float>(-1, -2); };\nconstant C<float> one(1, 2), list[2] = {{1, 2}, {3, 4}};\nconstant C<int> other = {1, 2};\nkernel void k(device float* F [[buffer(0)]]) { C<float> x = Least<C<float>>::v; F[0] = x.a + Least<float>::v + one.b + other.sum() + list[1].sum(); }",
     'struct Log { constexpr Log(constant char*, constant char*) constant {} template <typename... A> void say(constant char*, A...) const constant {} };\nconstant Log log_of_k("a", "b");\nconstant char name[] = "abc";\nkernel void k(device float* F [[buffer(0)]]) { log_of_k.say("c %f" " d", F[0]); F[0] = name[1]; }',
     "template <typename T> struct Of { typedef T type; };\ntemplate <typename T, T v> constexpr auto next(Of<T>) { constexpr auto made = v + 1; using type = remove_addrspace_t<decltype(made)>; return Of<type>{}; }\nkernel void k(device float* F [[buffer(0)]]) { Of<int> x; F[0] = is_same_v<typename decltype(x)::type, int> + sizeof(next<int, 2>(x)); }",

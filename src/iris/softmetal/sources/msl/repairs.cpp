@@ -1,6 +1,7 @@
 #include "repairs.h"
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 #include <regex>
 #include <sstream>
@@ -64,15 +65,26 @@ std::vector<Message> messages_about(const std::string &text, const std::string &
     return made;
 }
 
+// At the end of what is in quotes, or of one character.  Within a number the sign separates digits.
+size_t end_of_character(const std::string &text, size_t i) {
+    const char sign = text[i];
+    const bool separates = sign == '\'' && i && std::isalnum(static_cast<unsigned char>(text[i - 1]));
+    if (separates || (sign != '\'' && sign != '"')) return i;
+    while (++i < text.size() && text[i] != sign) i += text[i] == '\\';
+    return i;
+}
+
 // After the bracket that closes the one at i, or at the end.
 size_t after_group(const std::string &text, size_t i) {
     int depth = 0;
     for (; i < text.size(); ++i) {
+        i = end_of_character(text, i);
+        if (i >= text.size()) break;
         depth += text[i] == '(' || text[i] == '[' || text[i] == '{';
         depth -= text[i] == ')' || text[i] == ']' || text[i] == '}';
         if (!depth) return i + 1;
     }
-    return i;
+    return text.size();
 }
 
 // And no list of several, whose commas stand in no bracket.
@@ -220,16 +232,34 @@ private:
         bool is_static = false;
         for (; start && tokens[start - 1].kind == Token::word; --start) is_static |= tokens[start - 1].is("static");
         if (start && tokens[start - 1].is(">")) return;  // of a template
-        size_t name = space;
-        while (name + 2 < tokens.size() && !is_declared(tokens, name)) ++name;
-        size_t end = name;
-        while (end + 1 < tokens.size() && !tokens[end].is(";")) ++end;
-        const std::string called(tokens[name].text), object = "softmetal_object_of_" + called;
-        const std::string made = in({tokens[start].at, tokens[space].at}) + "const" + in({tokens[space].end(), tokens[name].at}) +
-                                 object + in({tokens[name].end(), tokens[end].end()}) + (is_static ? " static" : "") +
-                                 " constexpr constant decltype(" + object + ") &" + called +
-                                 " = ::softmetal::in_constant_memory<decltype(" + object + ")>::object;";
-        found.emplace(tokens[start].at, Part{tokens[end].end(), made});
+        std::string made = in({tokens[start].at, tokens[space].at}) + "const", references;
+        size_t at = tokens[space].end(), i = space + 1;
+        bool is_next = true;  // the name of an object, once its type is over
+        for (; i + 1 < tokens.size() && !tokens[i].is(";"); ++i) {
+            if (is_next && is_declared(tokens, i)) {
+                const std::string called(tokens[i].text), object = "softmetal_object_of_" + called;
+                made += in({at, tokens[i].at}) + object;
+                references += (is_static ? " static" : "") + (" constexpr constant decltype(" + object + ") &" + called) +
+                              " = ::softmetal::in_constant_memory<decltype(" + object + ")>::object;";
+                at = tokens[i].end();
+                is_next = false;
+            } else if (tokens[i].is("(") || tokens[i].is("[") || tokens[i].is("{")) {
+                i = last_of_group(tokens, i);
+            } else {
+                is_next |= tokens[i].is(",");
+            }
+        }
+        made += in({at, tokens[i].end()}) + references;
+        found.emplace(tokens[start].at, Part{tokens[i].end(), made});
+    }
+    static size_t last_of_group(const Tokens &tokens, size_t i) {
+        int depth = 0;
+        for (; i + 1 < tokens.size(); ++i) {
+            depth += tokens[i].is("(") || tokens[i].is("[") || tokens[i].is("{");
+            depth -= tokens[i].is(")") || tokens[i].is("]") || tokens[i].is("}");
+            if (!depth) break;
+        }
+        return i;
     }
     static bool is_declared(const Tokens &tokens, size_t name) {
         const Token &after = tokens[name + 1];
