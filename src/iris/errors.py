@@ -276,6 +276,10 @@ class DeviceError(IrisError):
         return "\n".join([self.message, *_quoted(self.locations)])
 
 
+class OutOfTimeError(DeviceError):
+    """A launch took longer than the device lets it."""
+
+
 class PassError(IrisError):
     """A pass crashed or left broken IR; names the pass and how to replay it."""
 

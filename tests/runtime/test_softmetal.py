@@ -21,7 +21,7 @@ import iris
 from iris.codegen import emit
 from iris.codegen.source import Source
 from iris.compiler.compilation import entry_of
-from iris.errors import DeviceError, IrisError
+from iris.errors import DeviceError, IrisError, OutOfTimeError
 from iris.ir.control import Func
 from iris.runtime.cache import PIPELINES, Cache, entries
 from iris.runtime.devices import select
@@ -108,15 +108,27 @@ def test_a_kernel_without_its_text(device: Metal) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "grid", "message"),
+    ("old", "new", "grid", "message", "kind"),
     [
-        ("< p.n", "< p.n + 4", 4, "past the end of buffer"),
-        ("float2 v", "volatile int on = 1; while (on) {} float2 v", 4, "did not end in time"),
-        ("< p.n", "< 7 / (p.n - 250)", 1, "divided by zero"),
+        ("< p.n", "< p.n + 4", 4, "past the end of buffer", DeviceError),
+        (
+            "float2 v",
+            "volatile int on = 1; while (on) {} float2 v",
+            4,
+            "did not end in time",
+            OutOfTimeError,
+        ),
+        ("< p.n", "< 7 / (p.n - 250)", 1, "divided by zero", DeviceError),
     ],
 )
 def test_a_kernel_that_goes_wrong_is_named(
-    device: Metal, old: str, new: str, grid: int, message: str, monkeypatch: pytest.MonkeyPatch
+    device: Metal,
+    old: str,
+    new: str,
+    grid: int,
+    message: str,
+    kind: type[DeviceError],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("IRIS_SOFTMETAL_TIMEOUT", "0.3")
     x = iris.asarray(np.ones(250, np.float32), device=device)
@@ -127,6 +139,7 @@ def test_a_kernel_that_goes_wrong_is_named(
     device.launch(broken, (grid, 1, 1), [x.argument, out.argument, 2.0, 250])
     with pytest.raises(DeviceError, match=f"the kernel scale failed: .*{message}") as caught:
         out.numpy()
+    assert type(caught.value) is kind
     assert caught.value.locations and __file__ in str(caught.value)
     out = iris.empty_like(x)
     scale[4](x, out, 2.0, 250)

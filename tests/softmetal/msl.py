@@ -214,7 +214,7 @@ class Library:
             sizes = (size,) if isinstance(size, int) else size
             for i, n in enumerate((*sizes, 1, 1)[:3]):
                 field[i] = n
-        if (error := _text(machine().msl_run(c.byref(launch)))) is not None:
+        if (error := _text(machine().msl_run(c.byref(launch), c.byref(c.c_int())))) is not None:
             raise Failure(error)
 
 

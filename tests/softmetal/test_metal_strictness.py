@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from test_metal_commands import command, indirect, replay
 
+from iris.runtime.messages import TIMEOUT
 from iris.runtime.objc import Pointer
 
 GO = "dispatchThreads:threadsPerThreadgroup:"
@@ -371,6 +372,8 @@ def test_an_event_that_never_comes(monkeypatch: pytest.MonkeyPatch) -> None:
     m.send(commands, "encodeWaitForEvent:value:", event, c.c_uint64(4))
     m.finish(commands)
     assert "the event 'godot' has not come to 4 in 0.1 seconds, but to 0" in m.problem(commands)
+    error = m.ask(commands, "error")
+    assert m.number(error, "code") == TIMEOUT
 
 
 def test_an_event_that_goes_back() -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from iris.compiler.pipelines import METAL_PIPELINE
-from iris.errors import RaceError
+from iris.errors import DeviceError, OutOfTimeError, RaceError
 from iris.ir import Level, Module, Op, graph, math, metal, tile
 from iris.ir.control import While
 from iris.passes import Pass, Pipeline
@@ -277,6 +277,21 @@ def test_what_a_program_does_wrong_stays_the_same() -> None:
     fault = bisect(Program.parse(OUTSIDE), Pipeline(), same_bits)
     assert fault is not None
     assert "outside" in str(smallest(fault, same_bits).wrong.error)
+
+
+def test_a_launch_out_of_time_is_no_other_failure() -> None:
+    """Without the reduction, a launch would take too long."""
+
+    def oracle(program: Program) -> Judge:
+        has_sum = any(isinstance(op, tile.Reduce) for op in program.module.walk())
+        raise DeviceError("out of bounds") if has_sum else OutOfTimeError("too long")
+
+    fault = bisect(Program.parse(SUM), Pipeline(), oracle)
+    assert fault is not None
+    small = smallest(fault, oracle)
+    assert type(small.wrong.error) is DeviceError
+    ops = [type(op) for op in small.program.module.walk()]
+    assert tile.Reduce in ops and tile.Store not in ops
 
 
 def never_end(op: Op) -> None:

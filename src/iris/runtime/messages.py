@@ -32,6 +32,7 @@ DISPATCHES = 32  # MTLIndirectCommandTypeConcurrentDispatch
 MOST_BUFFERS = 31  # of a kernel
 SHARED = 0  # MTLResourceStorageModeShared
 COMPLETED = 4  # MTLCommandBufferStatusCompleted
+TIMEOUT = 2  # MTLCommandBufferErrorTimeout
 AT_STAGES = 0  # MTLCounterSamplingPointAtStageBoundary
 NO_SAMPLE = (1 << 64) - 1  # MTLCounterErrorValue
 PRECISE_FUNCTIONS = 1  # MTLMathFloatingPointFunctionsPrecise

@@ -170,6 +170,10 @@ class Runtime:
 
         return checked
 
+    def error_code(self, error: int | None) -> int:
+        """The number that an NSError has in its domain; 0: there is none."""
+        return int(self._error_code(error)) if error else 0
+
     def error_text(self, error: int | None) -> str:
         """What an NSError says."""
         return self.text(self._error_text(error)) or "failed without an error"

@@ -26,7 +26,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from iris import knobs
-from iris.errors import DeviceError
+from iris.errors import DeviceError, OutOfTimeError
 from iris.ir.control import Func
 from iris.runtime import reports
 from iris.runtime.compiled_kernel import CompiledKernel, HasLines, locations_in
@@ -39,6 +39,7 @@ from iris.runtime.messages import (
     COMPLETED,
     CONCURRENT,
     READ,
+    TIMEOUT,
     WRITE,
     Messages,
     Range,
@@ -559,14 +560,17 @@ class Stream:
 
     def _error(self, batch: Batch) -> DeviceError:
         streams = self._streams
-        text = streams.runtime.error_text(streams.messages.error(batch.buffer))
+        error = streams.messages.error(batch.buffer)
+        text = streams.runtime.error_text(error)
         pipelines = {one.name: one for launch in batch.launches for one in launch.pipelines}
         names = ", ".join(pipelines)
         what = f"the kernel {names} failed" if len(pipelines) == 1 else f"one of {names} failed"
         # Where the text says which one, its line can be told, too.
         named = [pipeline for name, pipeline in pipelines.items() if name in text]
         places = locations_in(named[0].source, text, LINE) if len(named) == 1 else []
-        return DeviceError(f"{what}: {text}", locations=places)
+        is_late = streams.runtime.error_code(error) == TIMEOUT
+        kind = OutOfTimeError if is_late else DeviceError
+        return kind(f"{what}: {text}", locations=places)
 
 
 def _with_all_before(batch: Batch) -> list[Batch]:

@@ -9,7 +9,7 @@
 
 @interface SMCommand : NSObject
 // Nil, or what went wrong.  The seed is of what is left to chance.
-- (NSString *)runWithSeed:(unsigned long)seed;
+- (NSError *)runWithSeed:(unsigned long)seed;
 // Whether it uses memory of this range, as far as order is concerned.
 - (BOOL)touches:(msl_memory)range;
 @end
@@ -43,8 +43,13 @@
 @end
 
 // Runs them one after the other.
-NSString *run_commands(NSArray *commands, unsigned long seed);
+NSError *run_commands(NSArray *commands, unsigned long seed);
 // Runs them in any order that the barriers allow.
-NSString *run_concurrently(NSArray *commands, unsigned long seed);
+NSError *run_concurrently(NSArray *commands, unsigned long seed);
+
+// Why a command fails, and the same with more words.
+NSError *failure(NSString *text);
+NSError *late_failure(NSString *text);
+NSError *with_more(NSError *wrong, NSString *text);
 
 BOOL overlap(msl_memory x, msl_memory y);

@@ -15,9 +15,25 @@ BOOL overlap(msl_memory x, msl_memory y)
     return (char *)x.start < (char *)y.start + y.bytes && (char *)y.start < (char *)x.start + x.bytes;
 }
 
+NSError *failure(NSString *text)
+{
+    return error_of(MTLCommandBufferErrorDomain, MTLCommandBufferErrorInternal, text);
+}
+
+NSError *late_failure(NSString *text)
+{
+    return error_of(MTLCommandBufferErrorDomain, MTLCommandBufferErrorTimeout, text);
+}
+
+NSError *with_more(NSError *wrong, NSString *text)
+{
+    NSString *all = [[wrong localizedDescription] stringByAppendingString:text];
+    return error_of([wrong domain], [wrong code], all);
+}
+
 @implementation SMCommand
 
-- (NSString *)runWithSeed:(unsigned long)seed
+- (NSError *)runWithSeed:(unsigned long)seed
 {
     return nil;
 }
@@ -64,28 +80,29 @@ BOOL overlap(msl_memory x, msl_memory y)
     return found;
 }
 
-- (NSString *)runWithSeed:(unsigned long)seed
+- (NSError *)runWithSeed:(unsigned long)seed
 {
     if (sizes) {
         NSString *wrong = [self readSizes];
-        if (wrong) return wrong;
+        if (wrong) return failure(wrong);
     }
     int damaged = [self mendBuffers];
     if (damaged >= 0)
         report(@"before kernel '%s' ran, something wrote past the end of its buffer %d",
                msl_function_name(launch.function), damaged);
     const char *unclear = settings_wrong();
-    if (unclear) return [NSString stringWithUTF8String:unclear];
+    if (unclear) return failure([NSString stringWithUTF8String:unclear]);
     launch.seed = seed_now();
     launch.seconds = seconds_allowed();
-    char *error = msl_run(&launch);
-    NSString *text = error ? string_of(error) : nil;
+    int is_late;
+    char *error = msl_run(&launch, &is_late);
+    NSError *wrong = error ? (is_late ? late_failure : failure)(string_of(error)) : nil;
     msl_free(error);
     damaged = [self mendBuffers];
-    if (damaged >= 0 && !text)
-        text = [NSString stringWithFormat:@"kernel '%s': it wrote past the end of buffer %d",
-                                          msl_function_name(launch.function), damaged];
-    return text;
+    if (damaged >= 0 && !wrong)
+        wrong = failure([NSString stringWithFormat:@"kernel '%s': it wrote past the end of buffer %d",
+                                                   msl_function_name(launch.function), damaged]);
+    return wrong;
 }
 
 - (BOOL)touches:(msl_memory)range
@@ -100,7 +117,7 @@ BOOL overlap(msl_memory x, msl_memory y)
 
 @implementation SMCopy
 
-- (NSString *)runWithSeed:(unsigned long)seed
+- (NSError *)runWithSeed:(unsigned long)seed
 {
     memcpy(to.start, from.start, to.bytes);
     return nil;
@@ -110,7 +127,7 @@ BOOL overlap(msl_memory x, msl_memory y)
 
 @implementation SMFill
 
-- (NSString *)runWithSeed:(unsigned long)seed
+- (NSError *)runWithSeed:(unsigned long)seed
 {
     memset(range.start, value, range.bytes);
     return nil;
@@ -118,9 +135,9 @@ BOOL overlap(msl_memory x, msl_memory y)
 
 @end
 
-NSString *run_commands(NSArray *commands, unsigned long seed)
+NSError *run_commands(NSArray *commands, unsigned long seed)
 {
-    NSString *wrong = nil;
+    NSError *wrong = nil;
     NSUInteger count = [commands count];
     for (NSUInteger i = 0; i < count && !wrong; ++i) wrong = [[commands objectAtIndex:i] runWithSeed:seed + i];
     return wrong;
@@ -152,7 +169,7 @@ static double latest(NSArray *commands, const struct moment *moments, NSUInteger
     return at;
 }
 
-NSString *run_concurrently(NSArray *commands, unsigned long seed)
+NSError *run_concurrently(NSArray *commands, unsigned long seed)
 {
     if (!seed_now()) return run_commands(commands, seed);
     NSUInteger count = [commands count], made = 0, fence_count = 0;
@@ -183,7 +200,7 @@ NSString *run_concurrently(NSArray *commands, unsigned long seed)
         moments[made++] = (struct moment){at, i};
     }
     qsort(moments, made, sizeof *moments, compare);
-    NSString *wrong = nil;
+    NSError *wrong = nil;
     for (NSUInteger i = 0; i < made && !wrong; ++i)
         wrong = [[commands objectAtIndex:moments[i].command] runWithSeed:seed + moments[i].command];
     free(fences);

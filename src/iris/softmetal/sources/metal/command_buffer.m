@@ -299,15 +299,18 @@
     return wrong;
 }
 
-- (NSString *)runCommands
+- (NSError *)runCommands
 {
-    NSString *wrong = borrowed ? [self takeBorrowed] : nil;
+    NSString *refused = borrowed ? [self takeBorrowed] : nil;
+    NSError *wrong = refused ? failure(refused) : nil;
     if (!wrong) {
         unsigned long number = [queue nextNumber];
         wrong = run_commands(commands, seed_now() + (number << 20));
-        if (borrowed && !wrong) wrong = [self giveBackBorrowed];
+        NSString *released = borrowed && !wrong ? [self giveBackBorrowed] : nil;
+        if (released) wrong = failure(released);
     }
-    return wrong && [label length] ? [wrong stringByAppendingFormat:@" (command buffer '%@')", label] : wrong;
+    if (!wrong || ![label length]) return wrong;
+    return with_more(wrong, [NSString stringWithFormat:@" (command buffer '%@')", label]);
 }
 
 - (void)run
@@ -317,10 +320,10 @@
     [self call:scheduledHandlers];
     started = seconds_now();
     work_begins();
-    NSString *wrong = error ? nil : [self runCommands];
+    NSError *wrong = error ? nil : [self runCommands];
     work_ends();
     ended = seconds_now();
-    if (wrong) [self failWith:error_of(MTLCommandBufferErrorDomain, MTLCommandBufferErrorInternal, wrong)];
+    if (wrong) [self failWith:wrong];
     // What it refers to is no longer needed.
     [commands removeAllObjects];
     [kept removeAllObjects];

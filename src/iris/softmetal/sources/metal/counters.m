@@ -164,7 +164,7 @@ NUMBER(endOfEncoderSampleIndex, setEndOfEncoderSampleIndex)
 
 @implementation SMSample
 
-- (NSString *)runWithSeed:(unsigned long)seed
+- (NSError *)runWithSeed:(unsigned long)seed
 {
     [buffer take:index];
     return nil;

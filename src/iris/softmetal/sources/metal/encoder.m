@@ -12,11 +12,11 @@
     [super dealloc];
 }
 
-- (NSString *)runWithSeed:(unsigned long)seed
+- (NSError *)runWithSeed:(unsigned long)seed
 {
     NSAutoreleasePool *pool = [NSAutoreleasePool new];
-    NSString *wrong = (concurrent ? run_concurrently : run_commands)(commands, seed);
-    if (wrong && [label length]) wrong = [wrong stringByAppendingFormat:@" (encoder '%@')", label];
+    NSError *wrong = (concurrent ? run_concurrently : run_commands)(commands, seed);
+    if (wrong && [label length]) wrong = with_more(wrong, [NSString stringWithFormat:@" (encoder '%@')", label]);
     [wrong retain];
     [pool release];
     return [wrong autorelease];

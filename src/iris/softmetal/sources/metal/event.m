@@ -181,15 +181,15 @@ static BOOL wait_for(SMEvent *event, uint64_t value)
 
 @implementation SMEventCommand
 
-- (NSString *)runWithSeed:(unsigned long)seed
+- (NSError *)runWithSeed:(unsigned long)seed
 {
     if (!waits) {
         [event setValue:value];
         return nil;
     }
     if (wait_for(event, value)) return nil;
-    return [NSString stringWithFormat:@"the event %@has not come to %lu in %g seconds, but to %lu",
-                                      quoted([event label]), value, seconds_allowed(), [event value]];
+    return late_failure([NSString stringWithFormat:@"the event %@has not come to %lu in %g seconds, but to %lu",
+                                                   quoted([event label]), value, seconds_allowed(), [event value]]);
 }
 
 @end

@@ -117,14 +117,15 @@ FLAG(inheritBuffers, setInheritBuffers)
     return made;
 }
 
-- (NSString *)runWithSeed:(unsigned long)seed
+- (NSError *)runWithSeed:(unsigned long)seed
 {
     NSMutableArray *all = [NSMutableArray array];
     for (NSUInteger i = 0; i < range.length; ++i) {
         SMIndirectContents *one = [owner->contents objectAtIndex:range.location + i];
         NSString *wrong = nil;
         SMDispatch *made = [self newDispatchOf:one wrong:&wrong];
-        if (wrong) return [NSString stringWithFormat:@"command %lu of an indirect command buffer: %@", i, wrong];
+        if (wrong)
+            return failure([NSString stringWithFormat:@"command %lu of an indirect command buffer: %@", i, wrong]);
         if (one->barrier) [all addObject:[[SMBarrier new] autorelease]];
         if (made) [all addObject:[made autorelease]];
     }
@@ -155,7 +156,7 @@ FLAG(inheritBuffers, setInheritBuffers)
     [super dealloc];
 }
 
-- (NSString *)runWithSeed:(unsigned long)seed
+- (NSError *)runWithSeed:(unsigned long)seed
 {
     for (NSUInteger i = 0; i < [to count]; ++i) {
         if (from)

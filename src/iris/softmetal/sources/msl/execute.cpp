@@ -82,7 +82,7 @@ struct Shared {
     std::atomic<unsigned long> next{0};
     std::atomic<bool> failed{false};
     unsigned workers = 0;
-    std::string error;
+    Failure failure;
 };
 
 // While one lives, its thread takes subnormal floats for zero, if the setting says so.  Those of halves stay, as on
@@ -125,17 +125,17 @@ public:
         std::thread([this] { watch(); }).detach();
     }
 
-    std::string run(Job &job) {
+    Failure run(Job &job) {
         const softmetal::Size groups = job.launch.threadgroups;
         Shared shared;
         shared.job = &job;
         shared.threadgroups = (unsigned long)groups.x * groups.y * groups.z;
-        if (!shared.threadgroups) return "";
+        if (!shared.threadgroups) return {};
         std::unique_lock lock(mutex);
         waiting.push_back(&shared);
         something_to_do.notify_all();
         something_done.wait(lock, [&] { return shared.next >= shared.threadgroups && !shared.workers; });
-        return shared.error;
+        return shared.failure;
     }
 
 private:
@@ -164,9 +164,9 @@ private:
             // Of those that look for races, or count, one notes what all threadgroups do.
             if (shared.job->races || shared.job->counts) waiting.pop_front();
             lock.unlock();
-            std::string error = help(shared, member, runner);
+            Failure failure = help(shared, member, runner);
             lock.lock();
-            if (!error.empty() && shared.error.empty()) shared.error = std::move(error);
+            if (!failure.text.empty() && shared.failure.text.empty()) shared.failure = std::move(failure);
             if (!waiting.empty() && waiting.front() == &shared) waiting.pop_front();
             if (--shared.workers == 0) something_done.notify_all();
         }
@@ -174,7 +174,7 @@ private:
 
     // Threadgroups that wait for others take turns, each with a runner of its own; all have started before
     // one has its second turn.
-    std::string help(Shared &shared, Member &member, Runner &first) {
+    Failure help(Shared &shared, Member &member, Runner &first) {
         const Flushing flushing;
         struct InTurn {
             Runner *runner;
@@ -186,8 +186,8 @@ private:
         std::vector<std::unique_ptr<Runner>> more;
         std::vector<Runner *> idle = {&first};
         std::deque<InTurn> waiting_for_others;
-        std::string error;
-        while (error.empty() && !shared.failed) {
+        Failure failure;
+        while (failure.text.empty() && !shared.failed) {
             const unsigned long number = shared.next < shared.threadgroups ? shared.next++ : shared.threadgroups;
             InTurn now = {};
             if (number < shared.threadgroups) {
@@ -195,7 +195,7 @@ private:
                     try {
                         more.push_back(std::make_unique<Runner>(most.x * most.y * most.z));
                     } catch (const std::bad_alloc &) {
-                        error = "there is no memory for so many threadgroups that wait for others";
+                        failure = {"there is no memory for so many threadgroups that wait for others"};
                         break;
                     }
                     idle.push_back(more.back().get());
@@ -203,13 +203,13 @@ private:
                 now = {idle.back(), (Clock::now() + allowed).time_since_epoch().count()};
                 idle.pop_back();
                 member.must_end_by = now.must_end_by;
-                error = now.runner->run(*shared.job, number);
+                failure = now.runner->run(*shared.job, number);
             } else if (!waiting_for_others.empty()) {
                 now = waiting_for_others.front();
                 waiting_for_others.pop_front();
                 const bool is_late = Clock::now().time_since_epoch().count() > now.must_end_by;
                 member.must_end_by = is_late ? 0 : now.must_end_by;
-                error = is_late ? now.runner->give_up() : now.runner->resume();
+                failure = is_late ? now.runner->give_up() : now.runner->resume();
             } else {
                 break;
             }
@@ -220,12 +220,12 @@ private:
                 idle.push_back(now.runner);
             }
         }
-        if (!error.empty()) {
+        if (!failure.text.empty()) {
             shared.failed = true;
             shared.next = shared.threadgroups;
         }
         for (const InTurn &left : waiting_for_others) left.runner->drop();
-        return error;
+        return failure;
     }
 
     void watch() {
@@ -255,6 +255,6 @@ Crew &crew() {
 
 }  // namespace
 
-std::string execute(Job &job) { return crew().run(job); }
+Failure execute(Job &job) { return crew().run(job); }
 
 }  // namespace msl

@@ -24,8 +24,12 @@ struct Job {
     Counts *counts;      // null if nobody counts
 };
 
-// Returns what went wrong, or nothing.
-std::string execute(Job &job);
+struct Failure {
+    std::string text;  // empty: nothing went wrong
+    bool is_late = false;  // a threadgroup took too long
+};
+
+Failure execute(Job &job);
 
 // The functions that kernels call.
 softmetal::Machine machine_for_kernels();

@@ -315,7 +315,8 @@ msl_argument msl_function_argument(const msl_function *function, unsigned i) {
             one.alignment, one.reference, one.read_only, one.active, one.data_type};
 }
 
-char *msl_run(const msl_launch *launch) {
+char *msl_run(const msl_launch *launch, int *is_late) {
+    *is_late = 0;
     const msl_function &function = *launch->function;
     const std::string head = "kernel '" + std::string(function.kernel->name) + "': ";
     std::string wrong = problem(*launch);
@@ -344,7 +345,9 @@ char *msl_run(const msl_launch *launch) {
         std::optional<msl::Counts> counts;
         const msl::Counting counting = function.library->recipe.options.counting;
         if (counting != msl::Counting::nothing) job.counts = &counts.emplace(job, counting);
-        wrong = msl::execute(job);
+        msl::Failure failure = msl::execute(job);
+        wrong = std::move(failure.text);
+        *is_late = failure.is_late;
         if (counts) counts->finish();
     } catch (const std::exception &problem) {
         wrong = problem.what();

@@ -100,8 +100,8 @@ typedef struct {
     int has_unbound;     // it may use memory that is not bound, by addresses in memory
 } msl_launch;
 
-// Runs to the end.  Null, or what went wrong.
-char *msl_run(const msl_launch *);
+// Runs to the end.  Null, or what went wrong, and whether that is a threadgroup that took too long.
+char *msl_run(const msl_launch *, int *is_late);
 
 // Libraries that the calling thread makes from here on count what their kernels do, instead of any checks: 0 nothing,
 // 1 what the text says, 2 accesses to variables that a compiler cannot keep in registers.

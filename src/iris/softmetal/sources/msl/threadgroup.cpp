@@ -109,7 +109,7 @@ Runner::~Runner() {
     if (current_runner == this) current_runner = nullptr;
 }
 
-std::string Runner::run(const Job &job, unsigned long number) {
+Failure Runner::run(const Job &job, unsigned long number) {
     this->job = &job;
     const softmetal::Launch &launch = job.launch;
     const Size groups = launch.threadgroups, most = launch.threads_per_threadgroup;
@@ -124,7 +124,7 @@ std::string Runner::run(const Job &job, unsigned long number) {
     place_threads();
     place_memory();
     if (job.races) job.races->start_threadgroup(unsigned(number), arena);
-    failure.clear();
+    failure = {};
     has_paused = false;
     fences_left = fences_before_pause * group.threads.x * group.threads.y * group.threads.z;
     start_round();
@@ -133,34 +133,34 @@ std::string Runner::run(const Job &job, unsigned long number) {
     return go_on();
 }
 
-std::string Runner::go_on() {
+Failure Runner::go_on() {
     in_kernel = true;
     softmetal_switch(&scheduler, fibers[running].stack_pointer);
     in_kernel = false;
     if (paused) {
         if (job->races) left = job->races->standing();
-        return "";
+        return {};
     }
     if (stopped.what) {
-        failure = stopped.text(*job, stacks);
-        if (stopped.what == out_of_time) failure += time_text();
-        if (stopped.what == race) failure += ": " + job->races->conflict_text(*job, memory_at(stopped.address));
+        failure = {stopped.text(*job, stacks), stopped.what == out_of_time};
+        if (failure.is_late) failure.text += time_text();
+        if (stopped.what == race) failure.text += ": " + job->races->conflict_text(*job, memory_at(stopped.address));
         stopped = {};
     }
-    if (!failure.empty()) drop();
+    if (!failure.text.empty()) drop();
     return failure;
 }
 
-std::string Runner::resume() {
+Failure Runner::resume() {
     paused = false;
     current_runner = this;
     if (job->races) job->races->resume(left);
     return go_on();
 }
 
-std::string Runner::give_up() {
+Failure Runner::give_up() {
     drop();
-    return "line " + std::to_string(paused_at.line) + ": " + out_of_time + time_text();
+    return {"line " + std::to_string(paused_at.line) + ": " + out_of_time + time_text(), true};
 }
 
 // What to do about it.
@@ -516,7 +516,7 @@ unsigned Runner::finish_round() {
 
 void Runner::fail(const std::string &what, Place place) {
     in_kernel = false;
-    failure = "line " + std::to_string(place.line) + ": " + what;
+    failure = {"line " + std::to_string(place.line) + ": " + what};
     abandon();
 }
 

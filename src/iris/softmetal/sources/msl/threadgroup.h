@@ -20,11 +20,11 @@ public:
     explicit Runner(unsigned threads = most_threads);
     ~Runner();
 
-    // Runs one threadgroup until it ends, or lets others go on.  Returns what went wrong, or nothing.
-    std::string run(const Job &job, unsigned long number);
+    // Runs one threadgroup until it ends, or lets others go on.
+    Failure run(const Job &job, unsigned long number);
     bool is_paused() const { return paused; }
-    std::string resume();
-    std::string give_up();  // instead, as it takes too long
+    Failure resume();
+    Failure give_up();  // instead, as it takes too long
     void drop();
 
     // What the threads call.
@@ -81,7 +81,7 @@ private:
     size_t mapped;
     char *arena, *arena_start = nullptr;
     char *arena_open;  // the first page that may be touched
-    std::string failure;
+    Failure failure;
     Stop stopped;
 
     // A threadgroup that comes to fences again and again may wait for others.
@@ -132,7 +132,7 @@ private:
     unsigned operate(unsigned lanes, const softmetal::Operation &, softmetal::Place);
     void go_to(unsigned thread);
     [[noreturn]] void abandon();
-    std::string go_on();
+    Failure go_on();
 };
 
 }  // namespace msl
