@@ -455,7 +455,7 @@ def place_to_write(
 
 @make_tile(tile.Store)
 def store(cls: type[tile.Store], draft: TileDraft, choices: Choices) -> None:
-    style = choices.below(10)
+    style = choices.below(9)
     if style == 7:
         go_along(draft, choices)
         return
