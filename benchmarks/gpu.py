@@ -27,7 +27,7 @@ FLUSHED_BYTES = 256 << 20
 RUNS = 3
 REPEAT = 20  # times in a run
 TRIED = 5  # times of each of Triton's kernels, to choose one
-# For how long the GPU waits for a launch, of which the first ones of a function may take long.
+# Cycles that the GPU waits for the host to launch; first launches of a function may take longer.
 WAITING_CYCLES = 1_000_000
 MOST_WAITING_CYCLES = WAITING_CYCLES << 8
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 TYPES = ("int", "unsigned", "short", "unsigned char", "float", "long", "bool")
-COUNTED = ("int", "unsigned")  # of which there are side effects
+COUNTED = ("int", "unsigned")  # types whose expressions may have side effects
 THREADS = 32
 # Of all files.
 MIXED = """\

@@ -93,7 +93,7 @@ def test_kernels_beside_one_that_is_cut_are_lowered_once(monkeypatch: pytest.Mon
     cut, spills = GraphKernel.cut, GraphKernel.spills
 
     def of_many_arrays(kernel: GraphKernel, target: Target) -> bool:
-        """As if a thread had no room for so many; it is lowered to find out."""
+        """Pretend that threads have too few registers, as lowering would find out."""
         return spills(kernel, target) or len(kernel.inputs) > 10
 
     def noted(module: Module, pipeline: Pipeline, **named: Any) -> Module:

@@ -227,7 +227,7 @@ class Batch:
         self.stream: Stream | None = stream
         self.number = number  # in the order in which they begin
         self.after = after  # what must be done before it
-        self.signal = 0  # its number among those of its stream whose end is told; 0: it is not
+        self.signal = 0  # counts the signalling batches of its stream; 0: it does not signal
         self.event: Event | None = None  # that tells it
         self.sample: int | None = None  # the number of its timestamps
         self.buffer: Object | None = buffer

@@ -179,7 +179,7 @@ def of_threads(program: Program) -> Iterator[Edit]:
 
 
 def of_launch(program: Program) -> Iterator[Edit]:
-    """The edits of the results, and of which arguments there are."""
+    """Edit the results, and the list of arguments."""
     for index in range(len(program.function.returns)):
         yield partial(_without_return, index=index)
         yield partial(_return_operand, index=index)

@@ -42,7 +42,7 @@ def _resized(program: Program, old: int, new: int) -> Program:
 
 
 def _resized_axis(program: Program, rank: int, axis: int, old: int, new: int) -> Program:
-    """Another size along one axis of what has so many axes."""
+    """Change the size of one axis in all values of a rank."""
 
     def changed(shape: Shape) -> Shape:
         is_other = len(shape) != rank or shape[axis] != old
@@ -52,7 +52,7 @@ def _resized_axis(program: Program, rank: int, axis: int, old: int, new: int) ->
 
 
 def _without_axis(program: Program, rank: int, axis: int) -> Program:
-    """Without an axis that has a size of 1, in what has so many axes."""
+    """Drop an axis of size 1 from all values of a rank."""
 
     def changed(shape: Shape) -> Shape:
         is_other = len(shape) != rank or shape[axis] != 1
