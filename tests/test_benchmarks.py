@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -45,6 +46,27 @@ def test_it_runs(script: Path) -> None:
 
 def test_there_are_benchmarks() -> None:
     assert len(SCRIPTS) >= 7
+
+
+def test_figures_of_the_cost_model_are_of_times_in_files(tmp_path: Path) -> None:
+    # The compiler's own schedule is first; the model takes the second to be the best, and it is
+    # the third.  In the second file are no times of what is asked for.
+    times = [(2, 6), (1, 3), (3, 2)]
+    row = {"kernel": "softmax", "size": [5, 67], "schedule": "some"}
+    rows = [{**row, "predicted": p, "measured": m} for p, m in times]
+    other = [{**row, "size": [7, 7], "predicted": 1, "measured": 1}]
+    files = [tmp_path / "a.json", tmp_path / "b.json"]
+    for path, content in zip(files, (rows, other), strict=True):
+        path.write_text(json.dumps(content))
+    command = [sys.executable, FOLDER / "model.py", "--short", "--print", "softmax", *files]
+    run = subprocess.run(command, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    for line, kind in zip(
+        run.stdout.splitlines()[1:], ("softmax ", "softmax, held out "), strict=True
+    ):
+        assert line.startswith(kind)
+        # Ranks 2, 1, 3 and 3, 2, 1: 1 - 6 * (1 + 1 + 4) / (3 * 8).
+        assert line.split()[-5:] == ["3.00", "-0.50", "-0.50", "3.00", "1.50"]
 
 
 class Slow:

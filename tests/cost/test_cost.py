@@ -392,6 +392,38 @@ def test_one_function_of_hardware_of_its_own_costs_more_than_arithmetic() -> Non
     assert estimate(function(HEAD, wide, 4)).counts.work["wide"] == 128
 
 
+def test_parts_of_a_core_compute_at_a_time_if_it_starts_as_much() -> None:
+    def cycles(**ops: int) -> tuple[float, float]:
+        made = [f"%{op}_{n}: f32 = {op} %x" for op, times in ops.items() for n in range(times)]
+        body = "\n".join(["%x: f32 = constant 1.0", *made])
+        chips = estimate(function(HEAD, body, 4), Sizes((1 << 14, 1, 1)), H100).chips
+        return chips[0].spent["alu"], chips[-1].spent["alu"]
+
+    # 128 threads, each of which shifts and adds integers to find its number.  In a cycle an H100
+    # starts 128 elements, of which 16 may be of functions.  An M1 does one after the other.
+    place = 2
+    assert cycles(exp2=4) == (place + 4 * 4, 32)
+    assert cycles(exp2=4, neg=26) == (place + 4 * 4 + 26, 32)
+    assert cycles(exp2=4, neg=36) == (place + 4 * 4 + 36, 42)
+    assert cycles(exp2=4, rsqrt=3, neg=26) == (place + 4 * 4 + 3 * 8 + 26, 56)
+
+
+def test_products_of_matrices_wait_for_functions_of_them() -> None:
+    def cycles(product: str) -> float:
+        made = [f"%{op}_{n}: f32 = {op} %y" for op in ("exp2", "neg") for n in range(64)]
+        body = "\n".join(["%y: f32 = constant 1.0", *made, product])
+        return estimate(function(HEAD, body, 4), Sizes(), H100).chips[-1].spent["alu"]
+
+    product = """
+        %z: regs<2xf16> = constant 0.0
+        %acc: regs<2xf32> = constant 0.0
+        %d: regs<2xf32> = metal.mma %z, %z, %acc
+        """
+    place = 2
+    assert cycles("") == 64 * 8
+    assert cycles(product) == place + 64 * 8 + 64
+
+
 def test_barriers_make_a_program_wait_unless_others_fill_the_gaps() -> None:
     body = """
         %s: threadgroup<BYTESxf32> = metal.alloc

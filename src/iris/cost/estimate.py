@@ -49,7 +49,7 @@ from iris.ir.metal import (
     count_of,
 )
 from iris.ir.types import Ptr, Threadgroup
-from iris.targets import DEFAULT, Target
+from iris.targets import DEFAULT, Core, Target
 from iris.targets.apple import GENERATIONS
 
 Array = npt.NDArray[Any]
@@ -716,6 +716,19 @@ def _traffic(function: Func, counts: Counts, sizes: Sizes, target: Target) -> Tr
     )
 
 
+def _arithmetic(counts: Counts, core: Core) -> float:
+    """The cycles that arithmetic takes, by all parts of a core that can compute at a time.
+
+    Functions of products of matrices wait for these, and the products of another iteration for the
+    functions.
+    """
+    taken = {part: n / core.rates[part] for part, n in counts.work.items()}
+    if counts.mmas or not core.pipes:
+        return sum(taken.values())
+    started = sum(counts.work.values()) / (core.schedulers * SIMDGROUP_WIDTH)
+    return max(started, *[sum([taken.get(part, 0) for part in pipe]) for pipe in core.pipes])
+
+
 def _spent(counts: Counts, chip: Target, kept: float = 0, spilled: float = 0) -> dict[str, float]:
     """The cycles of a core that it takes to do what is counted, by where.
 
@@ -726,7 +739,7 @@ def _spent(counts: Counts, chip: Target, kept: float = 0, spilled: float = 0) ->
     spills = spilled * counts.results
     passed = counts.device.passed - kept * counts.again + spills
     return {
-        "alu": sum(n / core.rates[part] for part, n in counts.work.items()),
+        "alu": _arithmetic(counts, core),
         "matrix": counts.mmas * core.mma_cycles / core.schedulers,
         "shared": float(counts.shared.cycles),
         "shuffle": counts.shuffles * SIMDGROUP_WIDTH * 4 / core.shuffle_bytes,
@@ -807,9 +820,6 @@ def _run(
     each = ceil(count / chip.cores)  # programs that a core runs, one after the other
     # Simdgroups; a launch of no programs takes no time, but each would be on a core.
     together = min(held, max(each, 1) * simdgroups)
-    alu, sums = (
-        sum(n / core.rates[part] for part, n in work.items()) for work in (counts.work, counts.sums)
-    )
     programs = together / simdgroups
     # What the programs on a core load again is in its cache, as far as that holds what they load.
     kept = min(1, core.l1_cache_bytes / max(1, programs * (counts.fetched - counts.again)))
@@ -826,6 +836,7 @@ def _run(
         met = _in_turn(counts, spent) - apart
         waiting = met / (programs if barriers else together) + apart / together
     # With fewer simdgroups the hardware waits for results, unless there are other sums to add to.
+    alu, sums = spent["alu"], sum([n / core.rates[part] for part, n in counts.sums.items()])
     enough = core.saturating_by_sums if 2 * sums > alu else core.saturating_simdgroups
     slow = alu / min(1, together / enough)
     matrix = spent["matrix"] / min(1, together / core.schedulers)

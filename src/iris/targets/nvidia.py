@@ -30,6 +30,8 @@ H200 = Target(
     bandwidth=4800,
     core=Core(
         rates=_RATES,
+        # [Nsight Compute: pipelines FMA, ALU, XU]
+        pipes=(("alu", "int_mul", "wide"), ("choice",), ("exp2", "recip", "rsqrt", "sin")),
         mma_cycles=2,
         has_matrix_units=True,
         shuffle_bytes=128,
