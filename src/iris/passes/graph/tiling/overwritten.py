@@ -23,7 +23,7 @@ def check_overwritten(function: Func, kept: Iterable[Value] = ()) -> None:
         if isinstance(op, graph.Reshape):
             continue  # another shape of the same memory
         if isinstance(op, (graph.Kernel, graph.Launch)):
-            for scatter in [v.op for v in op.written if isinstance(v.op, graph.Scatter)]:
+            for scatter in [inner for inner in op.walk() if isinstance(inner, graph.Scatter)]:
                 tensor = graph.storage_root(scatter.x)
                 overwritten.setdefault(tensor, scatter)
                 if tensor in needed:
