@@ -238,22 +238,6 @@ func graph @step returns=[tensor<64xf32>, tensor<5xf32>](%x: tensor<64xf32>, %y:
 }
 """
 SLICE = "graph.slice [0] [1]"
-SCATTER = """
-func graph @step returns=[tensor<8xf32>, tensor<8xf32>](%x: tensor<8xf32>, %i: tensor<8xi32>) {
-  %a: tensor<8xf32>, %b: tensor<8xf32> = graph.launch @step {
-    %c: tensor<8xf32> = graph.kernel @one {
-      %0: tensor<8xf32> = graph.scatter add [0] %x, %x, %i
-      yield %0
-    }
-    %d: tensor<8xf32> = graph.kernel @other {
-      %1: tensor<8xf32> = exp %x
-      yield %1
-    }
-    yield %c, %d
-  }
-  return %a, %b
-}
-"""
 
 
 @pytest.mark.parametrize(
@@ -265,8 +249,6 @@ func graph @step returns=[tensor<8xf32>, tensor<8xf32>](%x: tensor<8xf32>, %i: t
             "it has kernels only, not graph.slice",
         ),
         (LAUNCH.replace("yield %c, %d", "yield %c, %y"), "it yields all results of its kernels"),
-        (SCATTER, "@other reads what @one writes"),
-        (SCATTER.replace("exp %x", "graph.scatter add [0] %x, %x, %i"), "scatter to one tensor"),
     ],
 )
 def test_a_launch_that_cannot_be_is_an_error(text: str, message: str) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 
 from iris.errors import IrisError, ProgramError
@@ -168,6 +170,53 @@ def test_a_number_is_stored_where_a_value_was_loaded() -> None:
     text = STORES.replace("metal.store %Y, %lane, %z", "metal.store %Y, %lane, %y")
     stored = [p for p in edited(text, "metal.store", number=1) if "%Y, " not in str(p)]
     assert any(computing(p).count("metal.store") == 2 for p in stored)
+
+
+BLOCKS = """\
+# grid: 1, 1, 1
+# argument %X: i32[20] seed=1
+# argument %Y: i32[8]
+# argument %Z: i32[9] data=[1, 2, 3]
+
+func tile @f(%X: ptr<i32>, %Y: ptr<i32>, %Z: ptr<i32>) {
+  %c0: i32 = constant 0
+  %c1: i32 = constant 1
+  %c8: i32 = constant 8
+  %i: tile<8xi32> = tile.arange 0
+  %twelve: tile<8xi32> = constant 12
+  %at: tile<8xi32> = add %i, %twelve
+  %x: tile<8xi32> = tile.load %X, %at
+  tile.store_tile %Y, %x, offsets=[%c0], strides=[%c1], bounds=[%c8]
+  %one: tile<8xi32> = constant 1
+  %next: tile<8xi32> = add %one, %i
+  %z: tile<8xi32> = tile.load %Z, %next
+  tile.store %Y, %i, %z
+  return
+}
+"""
+
+
+def test_a_number_is_stored_where_a_block_was_loaded() -> None:
+    (stored,) = [p for p in edited(BLOCKS, "tile.store_tile") if "%X, %at" in str(p)]
+    assert "tile.store_tile" not in computing(stored)
+    x, y, _ = stored.make_arguments()
+    stored.run([x, y, np.zeros(9, np.int32)], output=lambda line: None)
+    np.testing.assert_array_equal(x[12:], 1)
+
+
+@pytest.mark.parametrize(("array", "number"), [(0, 0), (2, 1)])
+def test_an_array_begins_where_it_is_accessed(array: int, number: int) -> None:
+    """What is loaded is what it was, and an index past the end would be past it again."""
+    shorter = [
+        p for p in edited(BLOCKS, "tile.load", number=number) if p.arguments[array].shape == (8,)
+    ]
+    (small,) = shorter
+    assert computing(small).count("add") == 1
+    if small.arguments[array].data:
+        assert written(small)[1] == written(Program.parse(BLOCKS))[1]
+    fewer = [replace(r, shape=(7,)) if n == array else r for n, r in enumerate(small.arguments)]
+    with pytest.raises(ProgramError, match="index 7 is outside"):
+        written(replace(small, arguments=tuple(fewer)))
 
 
 def test_allocations_shrink() -> None:

@@ -26,6 +26,7 @@ from iris.ir.graph import storage_root
 from iris.ir.math import element_type
 from iris.ir.scalar import storage
 from iris.passes.graph.tiling.kernel_regions import is_scheduled
+from iris.passes.graph.tiling.overwritten import check_overwritten
 from iris.runtime.buffer import Buffer
 from iris.runtime.device import Array, ArrayArgument, Device, LaunchTemplate, Place, RecordedLaunch
 from iris.runtime.recorder import RECORDER, refuse_while_recording
@@ -59,6 +60,7 @@ class GraphProgram:
         known: Iterable[GraphKernel] = (),
     ):
         self.function: Func = entry_of(fused)
+        check_overwritten(self.function, self.function.body.arguments)
         self.kernels = kernels_of(self.function, keep_schedules=keep_schedules, known=known)
         self.buffers = BufferAssignment(self.function, self.kernels)
         self.constants = constants
@@ -183,20 +185,24 @@ class BufferAssignment:
         self.of: dict[Value, int] = {}
         self.sizes: list[int] = []
         results = {storage_root(v) for v in function.body.end.operands}
-        for kernel in reversed(kernels):
-            results |= {into for value, into in kernel.written_to.items() if value in results}
+        written_to = {
+            v: storage_root(into) for kernel in kernels for v, into in kernel.written_to.items()
+        }
+        overwritten = set(written_to.values())
+        for value, into in reversed(written_to.items()):
+            if value in results:
+                results.add(into)
         last = {storage_root(v): n for n, kernel in enumerate(kernels) for v in kernel.inputs}
         free: list[int] = []
         for n, kernel in enumerate(kernels):
             for value in kernel.outputs:
-                into = kernel.written_to.get(value)
-                if into is not None:
-                    self.of[value] = self.of[into]
+                if value in written_to:
+                    self.of[value] = self.of[written_to[value]]
                     continue
                 self.of[value] = self._assign(_bytes(value), free, value in results)
             # A kernel must not write to a buffer that it reads: it is free only now.
             for value in dict.fromkeys(map(storage_root, kernel.inputs)):
-                written_in_place = value in kernel.written_to.values()
+                written_in_place = value in overwritten
                 if (
                     last[value] == n
                     and value in self.of

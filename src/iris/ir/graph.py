@@ -466,31 +466,11 @@ class Launch(GraphOp):
             raise self.invalid("it has no kernel")
         if self.body.end.operands != tuple([v for kernel in kernels for v in kernel.results]):
             raise self.invalid("it yields all results of its kernels, in order")
-        conflict = self.conflict
-        if conflict is not None:
-            raise self.invalid(conflict)
-
-    @property
-    def conflict(self) -> str | None:
-        """Why one of its kernels has to come before another; None if the order does not matter."""
-        kernels = self.kernels
-        writers: dict[Value, Kernel] = {}  # of tensors that scatters change in place
-        for kernel in kernels:
-            for value in kernel.written:
-                if isinstance(value.op, Scatter):
-                    into = storage_root(value.op.x)
-                    if into.op is not None and not isinstance(into.op, (Kernel, Launch)):
-                        continue  # a constant, say: it is in no memory, and the kernel has its own
-                    other = writers.setdefault(into, kernel)
-                    if other is not kernel:
-                        return f"@{other.symbol} and @{kernel.symbol} scatter to one tensor"
-        writers |= {v: kernel for kernel in kernels for v in kernel.results}
+        writers = {v: kernel.symbol for kernel in kernels for v in kernel.results}
         for kernel in kernels:
             for value in kernel.inputs:
-                writer = writers.get(storage_root(value), kernel)
-                if writer is not kernel:
-                    return f"@{kernel.symbol} reads what @{writer.symbol} writes"
-        return None
+                if value in writers:
+                    raise self.invalid(f"@{kernel.symbol} reads what @{writers[value]} writes")
 
     def expects(self, region: Region) -> Sequence[Type]:
         return [v.type for v in self.results]

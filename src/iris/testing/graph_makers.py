@@ -693,8 +693,6 @@ def launch(cls: type[graph.Launch], draft: GraphDraft, choices: Choices) -> None
         for _ in range(1 + choices.below(4)):
             one_kernel(draft, choices)
             draft.visible = [v for v in draft.visible if v.home is not making.body]
-            if making.conflict is not None:
-                making.kernels[-1].erase()
         results = [v for kernel in making.kernels for v in kernel.results]
         draft.builder.insert(Yield(results))
     types = [v.type for v in results]

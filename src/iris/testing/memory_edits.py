@@ -18,7 +18,7 @@ from iris.errors import IrisError
 from iris.ir import Level, literal, metal, tile
 from iris.ir.control import For, Func, Return
 from iris.ir.core import Op, Value
-from iris.ir.math import Constant, element_type
+from iris.ir.math import Add, Constant, element_type
 from iris.ir.types import DType, ElementType, Ptr, Threadgroup, Tile, Type, i32
 from iris.testing.edits import (
     ALIKE,
@@ -38,6 +38,7 @@ from iris.testing.limit import TimeLimitError, limited
 from iris.tools.replay import Array, Program
 from iris.tools.run import bits_of
 
+ACCESSES = (tile.Load, tile.MaskedLoad, tile.Store, metal.Load, metal.Store)
 MOST_DATA = 64  # elements that are written down
 MOST_AXES = 3  # of a tile that is loaded or stored as a block
 SECONDS = 1.0  # that a program may take to compute a value
@@ -61,8 +62,12 @@ def of_memory(op: Op, position: int) -> Iterator[Edit]:
             data = (literal.encode(1, type_.element),)
             stored = at(partial(_store_whole, number=number))
             yield _with_array(stored, type_.element, prod(type_.shape), data)
-    if isinstance(op, tile.Store | metal.Store):
+    if isinstance(op, tile.Store | tile.StoreTile | metal.Store):
         yield at(_store_where_loaded)
+    if isinstance(op, ACCESSES):
+        for index in range(2):
+            yield partial(_without_start, position=position, index=index)
+    if isinstance(op, tile.Store | metal.Store):
         yield at(_store_in_loop)
         for number in range(len(_others(op))):
             yield at(partial(_store_for_another, number=number))
@@ -209,13 +214,14 @@ def _store_whole(op: tile.Store, number: int) -> bool:
     return True
 
 
-def _store_where_loaded(op: tile.Store | metal.Store) -> bool:
+def _store_where_loaded(op: tile.Store | tile.StoreTile | metal.Store) -> bool:
     """Stores a number where the value that is stored was loaded from."""
     source = op.value.op
     if not isinstance(source, tile.Load | tile.MaskedLoad | metal.Load):
         return False
+    store = metal.Store if isinstance(source, metal.Load) else tile.Store
     one = _number(source, 1, element_type(source.result.type))
-    source.insert_before(type(op)(source.base, source.offset, one, source.mask))
+    source.insert_before(store(source.base, source.offset, one, source.mask))
     op.erase()
     return True
 
@@ -251,6 +257,34 @@ def _store_for_another(op: tile.Store | metal.Store, number: int) -> bool:
 
 
 # Arrays.
+
+
+def _without_start(program: Program, position: int, index: int) -> Program | None:
+    """Leaves out a number that is added to an offset, as an operand of the sum, and as many
+    elements at the start of the array."""
+    edited = program.with_module(program.module.clone())
+    op = ops_of(edited)[position]
+    assert isinstance(op, ACCESSES)
+    total, parameters = op.offset.op, edited.function.body.arguments
+    if not isinstance(total, Add) or op.base not in parameters:
+        return None
+    start, at = total.operands[index].op, parameters.index(op.base)
+    arguments = list(edited.arguments)
+    recipe = arguments[at]
+    if not isinstance(start, Constant) or not isinstance(recipe, Array):
+        return None
+    number, size = int(start.value), prod(recipe.shape)
+    shares = [r.alias for r in arguments if isinstance(r, Array)]
+    if not 0 < number < size or recipe.alias is not None or at in shares:
+        return None
+    rotated = number % max(1, len(recipe.data))  # data is repeated until the array is full
+    data = recipe.data[rotated:] + recipe.data[:rotated]
+    arguments[at] = replace(recipe, shape=(size - number,), data=data)
+    operands = [total.operands[1 - index] if v is op.offset else v for v in op.operands]
+    op.set_operands(tuple(operands))
+    if not total.results[0].users:
+        total.erase()
+    return replace(edited, arguments=tuple(arguments))
 
 
 def _is_block(type_: Type) -> bool:

@@ -47,10 +47,13 @@ class GraphToTile(Pass):
     level = Level.GRAPH
 
     def run(self, module: Module) -> None:
-        from iris.passes.graph.tiling.tile_program import lower_launch  # opened when first used
+        # opened when first used
+        from iris.passes.graph.tiling.overwritten import check_overwritten
+        from iris.passes.graph.tiling.tile_program import lower_launch
 
         for function in list(module):
             if isinstance(function, Func):
+                check_overwritten(function)
                 function.insert_before(lower_launch(_only_launch(function), function))
                 function.erase()
 
