@@ -33,7 +33,9 @@ from iris.frontend.values import (
     describe,
     emit,
     emit_assert,
+    is_number,
     promote,
+    python_number,
     select,
     shown,
     spread,
@@ -113,8 +115,9 @@ def arange(start: int, stop: int) -> Traced:
 def full(shape: object, value: Operand, dtype: DType | str = f32) -> Traced:
     """A tile with one value in every element."""
     sizes, element = as_shape(shape), as_dtype(dtype)
-    if isinstance(value, (bool, int, float)):
-        return constant(value, element, sizes)
+    number = python_number(value)
+    if is_number(number):
+        return constant(number, element, sizes)
     return spread(cast(value, element), sizes)
 
 

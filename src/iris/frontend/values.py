@@ -403,7 +403,9 @@ def constant(number: Number, dtype: DType, shape: tuple[int, ...] = ()) -> Trace
 def _bits(number: Number, dtype: DType) -> int:
     """How a number is encoded in a dtype."""
     if isinstance(number, float) and dtype.is_integer and not number.is_integer():
-        raise error_here(DTypeError, f"{number} is no {dtype}")
+        raise error_here(
+            DTypeError, f"{number} is no {dtype}: write an integer, or round it by iris.cast"
+        )
     try:
         return literal.encode(float(number) if dtype.is_float else number, dtype)
     except OverflowError as error:
@@ -445,6 +447,15 @@ def cast(x: object, dtype: DType) -> Traced:
         return traced
     type_ = element_type(type_).with_element(dtype)
     return emit(math.Cast(traced.value, type_))
+
+
+def as_element(x: object, dtype: DType) -> Traced:
+    """A value as what memory of a dtype holds. A number that the program gives is not rounded to an
+    integer: there it would be a mistake."""
+    number = python_number(x)
+    if isinstance(number, float) and dtype.is_integer:
+        return constant(number, dtype)
+    return cast(x, dtype)
 
 
 # Shapes.
