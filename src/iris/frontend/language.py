@@ -23,6 +23,7 @@ from iris.frontend.values import (
     Operand,
     Traced,
     as_dtype,
+    as_message,
     as_shape,
     as_traced,
     binary,
@@ -518,6 +519,5 @@ def device_assert(condition: Operand, message: str = "assertion failed") -> None
 @word
 def device_print(prefix: str, *values: Operand) -> None:
     """Report values of each program."""
-    if not isinstance(prefix, str):
-        raise error_here(ArgumentError, "device_print takes a string first, then values")
-    current().insert(tile.Print(prefix, [as_traced(v).value for v in values]))
+    text = as_message(prefix, "device_print")
+    current().insert(tile.Print(text, [as_traced(v).value for v in values]))
