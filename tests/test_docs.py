@@ -106,6 +106,9 @@ def test_the_guide_names_every_function_of_numpy() -> None:
     page = (ROOT / "docs/arrays.md").read_text()
     there = {function.__name__ for function in (*FUNCTIONS, *UFUNCS["__call__"])}
     assert there.difference(re.findall(r"\w+", page)) == set()
+    (listed,) = re.findall(r"`reduce` of `([^`]*)` \|\n.*`accumulate` of the same", page)
+    for method in ("reduce", "accumulate"):
+        assert listed.split() == sorted(function.__name__ for function in UFUNCS[method])
     assert [name for name in nn.__all__ if f"nn.{name}" not in page] == []
 
 

@@ -107,6 +107,11 @@ def check() -> bool:
     return _switch("IRIS_CHECK")
 
 
+def look_at_launches() -> bool:
+    """Whether `check()` or `dump()` may ask something of launches."""
+    return bool(_SET.get(_key("IRIS_CHECK")) or _SET.get(_key("IRIS_DUMP")))
+
+
 def cache_dir() -> Path | None:
     """The folder for what was compiled, where the environment names it."""
     word = _word("IRIS_CACHE_DIR")

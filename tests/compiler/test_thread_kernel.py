@@ -109,6 +109,7 @@ def test_arguments_have_the_types_that_are_declared() -> None:
         (-1, 1, ArgumentError, "n is -1, which is no u32"),
         (2.0, 1, ArgumentError, "n is 2.0, which is no u32"),
         (x, 1, ArgumentError, "n is declared as a number, of type uint"),
+        (None, 1, ArgumentError, "n is declared as a number, of type uint"),
     ):
         with pytest.raises(kind, match=message):
             add(x, out, n, by, threads=8)

@@ -211,7 +211,9 @@ LARGE_TEXTS = {
     "parentheses": within("%y: staged<8xf32, " + "(" * LARGE),
     "layout": within(f"%y: staged<8xf32, {'(' * 999}8{')' * 999}:1> = tile.stage %x"),
     "types": within("%y: " + "ptr<" * LARGE),
-    "sizes": within(f"%y: tensor<{'x'.join('1' * LARGE)}xf32> = constant 1.0"),
+    "sizes": within(f"%y: tensor<{'x'.join('1' * LARGE)}xf32> = constant 1.0").replace(
+        "func tile", "func graph"
+    ),
     "linear sizes": within(
         f"%y: tile<8xf32, linear<{'x'.join('2' * 999)}, lane=[]>> = constant 1.0"
     ),

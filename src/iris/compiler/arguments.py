@@ -40,6 +40,7 @@ else:
     from numpy import byte_bounds  # type: ignore[no-redef,attr-defined]
 
 Array = npt.NDArray[Any]
+_MOST_F32 = float(np.finfo(np.float32).max)
 
 
 class HasParameters(Protocol):
@@ -173,6 +174,8 @@ def _plain_number(value: np.generic) -> object:
 
 def _fits_f32(value: float | np.floating[Any]) -> bool:
     number = float(value)
+    if -_MOST_F32 <= number <= _MOST_F32:
+        return True
     try:
         encode(number, f32)
     except OverflowError:
@@ -217,6 +220,24 @@ def typed(name: str, value: Any, spec: ScalarSpec, dtype: DType) -> tuple[Scalar
     if isinstance(value, float) or not dtype.low <= value <= dtype.high:
         raise error_here(ArgumentError, f"{name} is {value}, which is no {dtype}")
     return _of_type(spec, dtype), value
+
+
+def number_spec(
+    name: str, value: Any, divisors: tuple[int, ...], declared: DType | None
+) -> tuple[ScalarSpec, Any]:
+    """What a kernel may know of a number, and the number as one of the dtype that is declared."""
+    if declared is None:
+        return scalar_spec(name, value, divisors), value
+    if type(value) is int and declared.is_integer and declared.low <= value <= declared.high:
+        return _declared_integer_spec(name, value, divisors, declared), value
+    return typed(name, value, scalar_spec(name, value, divisors), declared)
+
+
+@lru_cache(maxsize=1 << 12)
+def _declared_integer_spec(
+    name: str, number: int, divisors: tuple[int, ...], declared: DType
+) -> ScalarSpec:
+    return _of_type(_integer_spec(name, number, divisors), declared)
 
 
 _Spec = TypeVar("_Spec", ArraySpec, ScalarSpec)

@@ -55,10 +55,7 @@ def _sizes(
 ) -> Grid:
     """The three sizes of a grid that is no function."""
     sizes = grid if isinstance(grid, (tuple, list)) else (grid,)
-    whole = all(
-        isinstance(n, (int, np.integer)) and not isinstance(n, bool) and n >= 0 for n in sizes
-    )
-    if not 1 <= len(sizes) <= 3 or not whole or any(isinstance(n, Traced) for n in sizes):
+    if not 1 <= len(sizes) <= 3 or not all(map(_is_size, sizes)):
         raise wrong(
             ArgumentError,
             f"a grid is an int or a tuple of up to three, none negative; not {grid!r}",
@@ -71,3 +68,9 @@ def _sizes(
             f"{grid!r}",
         )
     return padded[0], padded[1], padded[2]
+
+
+def _is_size(n: object) -> bool:
+    if type(n) is int:  # as most are
+        return n >= 0
+    return isinstance(n, (int, np.integer)) and not isinstance(n, (bool, Traced)) and int(n) >= 0

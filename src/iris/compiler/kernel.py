@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -14,6 +14,7 @@ from iris.compiler.arguments import Call, call, check_written, place
 from iris.compiler.compile_times import compiling
 from iris.compiler.grids import GridLike, as_grid
 from iris.compiler.options import OPTION_NAMES, Options, split_options
+from iris.compiler.plain_calls import PlainCall, PlainCalls
 from iris.compiler.recording import RECORDERS, record
 from iris.errors import ArgumentError, IrisError, SourceError
 from iris.frontend.decorated import Decorated
@@ -95,6 +96,27 @@ class Compiled:
         return cls(program, traced, frozenset(written), extents, specs)
 
 
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """A compiled kernel for launches that are alike."""
+
+    compiled: Compiled  # which keeps the facts that the key of these has the ids of
+    program: Program
+    extents: tuple[tuple[int, int], ...]  # sizes that it asks for: of which argument and axis
+
+    @classmethod
+    def of(cls, compiled: Compiled, given: Call) -> _Ready:
+        names = [*given.told]
+        extents = tuple([(names.index(name), axis) for name, axis in compiled.extents])
+        return cls(compiled, compiled.program, extents)
+
+    def counts(self, told: Sequence[Any]) -> bool:
+        """Whether no array is longer than what the kernel counts it with."""
+        return not self.extents or all(
+            told[number].shape[axis] <= i32.high for number, axis in self.extents
+        )
+
+
 class Kernel(Decorated):
     """A kernel: `kernel[grid](*arguments, **constexprs)` launches it."""
 
@@ -106,6 +128,8 @@ class Kernel(Decorated):
     def __init__(self, function: FunctionType):
         self.function = TileFunction(function, self.vocabulary)
         self._cache: Recent[Any, Compiled] = Recent(MOST_SPECIALISATIONS)
+        self._plain_calls = PlainCalls(self.function, self.option_names)
+        self._ready: Recent[Hashable, _Ready] = Recent(MOST_SPECIALISATIONS)
         self._compiling = threading.Lock()
         functools.update_wrapper(self, function)
 
@@ -227,9 +251,18 @@ class Kernel(Decorated):
         stream: Any = None,
         **named: Any,
     ) -> None:
+        plain = None
+        if not (RECORDERS or RECORDER.recording is not None or knobs.look_at_launches()):
+            plain = self.plain(grid, arguments, named, device)
+        ready = None if plain is None else self._ready_for(plain)
+        if plain is not None and ready is not None:
+            plain.device.launch(ready.program, plain.grid, plain.told, stream)
+            return
         options, given, sizes = self.asked(grid, arguments, named)
         on = device_of(device, given)
         compiled = self._compiled(given, options, on)
+        if plain is not None:
+            self._ready.put(plain.key, _Ready.of(compiled, given))
         if RECORDERS:
             named |= {"grid": grid, "device": device}
             record(compiled, lambda: self.lower(*arguments, **named))
@@ -240,6 +273,25 @@ class Kernel(Decorated):
             pipeline = options.pipeline(Level.TILE, on.target)
             check_stages(compiled.traced, pipeline, sizes, given.passed, compiled.written)
         start(compiled, on, sizes, given, stream, self.again, sizes, options)
+
+    def plain(
+        self,
+        grid: GridLike | None,
+        arguments: tuple[Any, ...],
+        named: Mapping[str, Any],
+        device: str | Device | None,
+    ) -> PlainCall | None:
+        """A launch that may be like an earlier one; None if it must be sorted out."""
+        if grid is None or callable(grid):
+            return None
+        return self._plain_calls.plain(as_grid(grid, None), arguments, named, device)
+
+    def _ready_for(self, plain: PlainCall) -> _Ready | None:
+        try:
+            ready = self._ready.get(plain.key)
+        except TypeError:  # a constexpr that is not hashable
+            return None
+        return ready if ready is not None and ready.counts(plain.told) else None
 
     def again(self, grid: Grid, options: Options, **named: Any) -> None:
         self._launch(grid, **asdict(options), **named)

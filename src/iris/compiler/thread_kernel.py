@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from math import prod
 from types import FunctionType
-from typing import Any
+from typing import Any, NamedTuple
 
 from iris.compiler.arguments import Call, call, typed
 from iris.compiler.grids import GridLike, as_grid
 from iris.compiler.kernel import Kernel
 from iris.compiler.options import Options, split_options
 from iris.compiler.pipelines import THREAD_PIPELINE
+from iris.compiler.plain_calls import PlainCall, PlainCalls
 from iris.errors import ArgumentError, DTypeError, SourceError
 from iris.frontend.specs import ArraySpec, ScalarSpec, Spec, Threads
 from iris.frontend.threads.function import ThreadFunction
@@ -21,7 +22,7 @@ from iris.frontend.tracing import error_here, is_tracing
 from iris.ir.core import Level, Module
 from iris.ir.types import i32
 from iris.passes import Pipeline
-from iris.runtime.device import Grid
+from iris.runtime.device import Device, Grid
 from iris.targets import DEFAULT, Target
 
 MOST_THREADS = 1024  # of a threadgroup
@@ -71,6 +72,9 @@ class ThreadKernel(Kernel):
     def __init__(self, function: FunctionType, types: Mapping[str, object]):
         super().__init__(function)
         self.function = ThreadFunction(function, types)
+        declared = self.function.declared.items()
+        numbers = {name: said.type.element for name, said in declared if not said.is_array}
+        self._plain_calls = PlainCalls(self.function, frozenset(), numbers)
 
     def __getitem__(self, shape: object) -> Any:
         """`kernel[grid, threadgroup](...)`, as of the kernels of a Metal library."""
@@ -93,19 +97,12 @@ class ThreadKernel(Kernel):
         self, grid: GridLike | None, arguments: tuple[Any, ...], named: Mapping[str, Any]
     ) -> tuple[Options, Call, Grid]:
         rest = {**named}
-        threads, size = rest.pop("threads", None), rest.pop("threadgroup", None)
-        fast_math = rest.pop("fast_math", False)
-        if fast_math is not False:
-            fast_math = split_options({"fast_math": fast_math}).fast_math
+        threads, size, fast_math = _popped(rest)
         given = call(self.function, arguments, rest)
         self._check_declared(given)
-        if threads is not None and grid is not None:
-            raise error_here(ArgumentError, "give threads=, or grid= and threadgroup=, not both")
-        if threads is None:
-            known, sizes = self._by_threadgroups(grid, size, given)
-        else:
-            known, sizes = self._by_threads(threads, size, given)
-        return _options(known, fast_math), given, _counted(known, sizes)
+        shape = _shape(grid, threads, size, fast_math, given)
+        given.told.update(zip(shape.options.threads.counts, shape.counts, strict=True))
+        return shape.options, given, shape.groups
 
     def asked_but_grid(
         self, arguments: tuple[Any, ...], named: dict[str, Any]
@@ -113,35 +110,27 @@ class ThreadKernel(Kernel):
         options, given, _ = self.asked(named.pop("grid", None), arguments, named)
         return options, given
 
-    def _by_threadgroups(
-        self, grid: GridLike | None, size: object, given: Call
-    ) -> tuple[Threads, Grid]:
-        if grid is None or size is None:
-            raise error_here(
-                ArgumentError,
-                "how many threads are there? give threads=(width, height), or grid=(2, 2), "
-                "threadgroup=(16, 16)",
-            )
-        return Threads(_threadgroup(size)), as_grid(grid, given)
-
-    def _by_threads(self, threads: Any, size: object, given: Call) -> tuple[Threads, Grid]:
-        """Of whole threadgroups as many as have all threads."""
-        counts = as_grid(threads, given)
-        axes = len(threads) if isinstance(threads, (tuple, list)) else 1
-        width, height, depth = _USUAL[axes] if size is None else _threadgroup(size)
-        sizes = width, height, depth
-        edges = tuple([a for a in range(3) if counts[a] % sizes[a]])
-        known = Threads(sizes, edges)
-        for axis, name in zip(edges, known.counts, strict=True):
-            given.told[name] = counts[axis]
-        x, y, z = (-(-count // n) for count, n in zip(counts, sizes, strict=True))
-        return known, (x, y, z)
+    def plain(
+        self,
+        grid: GridLike | None,
+        arguments: tuple[Any, ...],
+        named: Mapping[str, Any],
+        device: str | Device | None,
+    ) -> PlainCall | None:
+        rest = {**named}
+        threads, size, fast_math = _popped(rest)
+        if callable(grid) or callable(threads) or callable(size):
+            return None
+        shape = _shape(grid, threads, size, fast_math, None)
+        return self._plain_calls.plain(
+            shape.groups, arguments, rest, device, shape.key, shape.counts
+        )
 
     def _check_declared(self, given: Call) -> None:
         """Let arguments have the types that are declared."""
         for name, said in self.function.declared.items():
             spec, dtype = given.specs[name], said.type.element
-            if isinstance(spec, ArraySpec) is not said.is_array:
+            if spec is None or isinstance(spec, ArraySpec) is not said.is_array:
                 what = "an array" if said.is_array else f"a number, of type {said.type.name}"
                 raise error_here(ArgumentError, f"{name} is declared as {what}")
             if said.is_array and spec.dtype is not dtype:
@@ -172,16 +161,57 @@ class ThreadKernel(Kernel):
         self._launch(None, **named, fast_math=options.fast_math)
 
 
+class _Shape(NamedTuple):
+    """The threads of a launch."""
+
+    options: ThreadOptions
+    groups: Grid
+    counts: tuple[int, ...]  # of threads, along the axes where they are an argument
+    key: tuple[Hashable, ...]  # of the options
+
+
+def _popped(named: dict[str, Any]) -> tuple[Any, Any, Any]:
+    """What a launch says of its threads, taken from its arguments; and whether it is fast_math."""
+    return named.pop("threads", None), named.pop("threadgroup", None), named.pop("fast_math", False)
+
+
+def _shape(
+    grid: GridLike | None, threads: Any, size: Any, fast_math: Any, given: Call | None
+) -> _Shape:
+    """The threads of a launch; its arguments are for functions of them."""
+    if fast_math is not False:
+        fast_math = split_options({"fast_math": fast_math}).fast_math
+    if threads is None:
+        if grid is None or size is None:
+            raise error_here(
+                ArgumentError,
+                "how many threads are there? give threads=(width, height), or grid=(2, 2), "
+                "threadgroup=(16, 16)",
+            )
+        return _of_groups(as_grid(grid, given), _threadgroup(size), fast_math)
+    if grid is not None:
+        raise error_here(ArgumentError, "give threads=, or grid= and threadgroup=, not both")
+    axes = len(threads) if isinstance(threads, (tuple, list)) else 1
+    counts = as_grid(threads, given)
+    return _of_threads(counts, _USUAL[axes] if size is None else _threadgroup(size), fast_math)
+
+
 @functools.lru_cache(maxsize=1024)  # each launch asks for them
-def _options(threads: Threads, fast_math: bool) -> ThreadOptions:
-    return ThreadOptions(fast_math=fast_math, threads=threads)
-
-
-def _counted(threads: Threads, grid: Grid) -> Grid:
-    """The numbers of threadgroups, if 32 bits count their threads."""
-    if max([n * size for n, size in zip(grid, threads.size, strict=True)]) > i32.high:
+def _of_groups(groups: Grid, size: Grid, fast_math: bool, edges: tuple[int, ...] = ()) -> _Shape:
+    """Whole threadgroups, if 32 bits count their threads."""
+    if max([n * of for n, of in zip(groups, size, strict=True)]) > i32.high:
         raise error_here(ArgumentError, "along an axis there are at most 2**31 - 1 threads")
-    return grid
+    options = ThreadOptions(fast_math=fast_math, threads=Threads(size, edges))
+    return _Shape(options, groups, (), (size, edges, fast_math))
+
+
+@functools.lru_cache(maxsize=1024)
+def _of_threads(counts: Grid, size: Grid, fast_math: bool) -> _Shape:
+    """Of whole threadgroups as many as have all threads."""
+    x, y, z = (-(-count // n) for count, n in zip(counts, size, strict=True))
+    edges = tuple([a for a in range(3) if counts[a] % size[a]])
+    shape = _of_groups((x, y, z), size, fast_math, edges)
+    return shape._replace(counts=tuple([counts[axis] for axis in edges]))
 
 
 def _threadgroup(size: Any) -> tuple[int, int, int]:

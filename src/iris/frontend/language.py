@@ -23,6 +23,7 @@ from iris.frontend.values import (
     Operand,
     Traced,
     as_dtype,
+    as_message,
     as_shape,
     as_traced,
     binary,
@@ -33,7 +34,9 @@ from iris.frontend.values import (
     describe,
     emit,
     emit_assert,
+    is_number,
     promote,
+    python_number,
     select,
     shown,
     spread,
@@ -113,8 +116,9 @@ def arange(start: int, stop: int) -> Traced:
 def full(shape: object, value: Operand, dtype: DType | str = f32) -> Traced:
     """A tile with one value in every element."""
     sizes, element = as_shape(shape), as_dtype(dtype)
-    if isinstance(value, (bool, int, float)):
-        return constant(value, element, sizes)
+    number = python_number(value)
+    if is_number(number):
+        return constant(number, element, sizes)
     return spread(cast(value, element), sizes)
 
 
@@ -515,6 +519,5 @@ def device_assert(condition: Operand, message: str = "assertion failed") -> None
 @word
 def device_print(prefix: str, *values: Operand) -> None:
     """Report values of each program."""
-    if not isinstance(prefix, str):
-        raise error_here(ArgumentError, "device_print takes a string first, then values")
-    current().insert(tile.Print(prefix, [as_traced(v).value for v in values]))
+    text = as_message(prefix, "device_print")
+    current().insert(tile.Print(text, [as_traced(v).value for v in values]))

@@ -14,13 +14,13 @@ from iris.frontend.values import (
     Operand,
     Pointer,
     Traced,
+    as_element,
     as_offset,
     as_pointer,
     as_shape,
     as_traced,
     binary,
     broadcast_shapes,
-    cast,
     emit,
     spread,
 )
@@ -73,7 +73,7 @@ def load(
         raise error_here(MaskError, "a volatile load with a mask needs other=, too")
     if other is None:
         return emit(tile.MaskedLoad(source.base, offset.value, condition.value))
-    value = spread(cast(other, source.element), offset.shape)
+    value = spread(as_element(other, source.element), offset.shape)
     operands = (source.base, offset.value, condition.value, value.value)
     return emit(tile.Load(*operands, volatile=volatile))
 
@@ -99,7 +99,7 @@ def store(pointer: Address, value: Operand, mask: Operand | None = None) -> None
         return
     target = as_pointer(pointer, "store")
     offset, condition = _address(target, mask)
-    stored = cast(value, target.element)
+    stored = as_element(value, target.element)
     shape = broadcast_shapes(offset.shape, stored.shape)
     operands = [target.base, spread(offset, shape).value, spread(stored, shape).value]
     if condition is not None:
@@ -140,7 +140,7 @@ def tile_store(
 ) -> None:
     """Write a block of a matrix whose rows are `stride` apart, except elements outside it."""
     target = as_pointer(pointer, "tile_store")
-    stored = cast(value, target.element)
+    stored = as_element(value, target.element)
     sizes = stored.shape if shape is None else as_shape(shape)
     stored = spread(stored, sizes)
     block, leading = _block(target, "tile_store", row, col, stride, sizes, rows, cols)
@@ -234,7 +234,7 @@ def _atomic(kind: AtomicKind, pointer: Address, value: object, mask: object) -> 
         return old
     target = as_pointer(pointer, f"atomic_{kind.value}")
     offset, condition = _address(target, mask)
-    operand = cast(value, target.element)
+    operand = as_element(value, target.element)
     shape = broadcast_shapes(offset.shape, operand.shape)
     operands = [target.base, spread(offset, shape).value, spread(operand, shape).value]
     if condition is not None:
@@ -297,7 +297,7 @@ def atomic_cas(
         return old
     target = as_pointer(pointer, "atomic_cas")
     offset, condition = _address(target, mask)
-    was, becomes = cast(expected, target.element), cast(value, target.element)
+    was, becomes = as_element(expected, target.element), as_element(value, target.element)
     shape = broadcast_shapes(offset.shape, was.shape, becomes.shape)
     operands = [target.base, *[spread(x, shape).value for x in (offset, was, becomes)]]
     if condition is not None:

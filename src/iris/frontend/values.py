@@ -25,6 +25,7 @@ from iris.frontend.numbers import VariableFloat, VariableInt, VariableNumber
 from iris.frontend.specs import ArraySpec
 from iris.frontend.tracing import current, error_here, is_tracing, rules_as, running_text
 from iris.ir import literal, math, metal, tile
+from iris.ir.attributes import is_text
 from iris.ir.core import Level, Op, Value
 from iris.ir.math import Constant, Predicate, element_type
 from iris.ir.types import (
@@ -322,7 +323,19 @@ VariableNumber.__getattr__ = _attribute_of_number  # type: ignore[attr-defined]
 
 def emit_assert(condition: object, message: str) -> None:
     """Check a scalar or every lane when the kernel runs."""
-    current().insert(tile.Assert(message, truth(condition).value))
+    current().insert(tile.Assert(as_message(message, "device_assert"), truth(condition).value))
+
+
+def as_message(message: object, use: str) -> str:
+    """What a kernel is to say, if anybody can read it."""
+    if not isinstance(message, str):
+        raise error_here(ArgumentError, f"{use} takes a string, not {describe(message)}")
+    if not is_text(message):
+        raise error_here(
+            ArgumentError,
+            f"{use} is to print {message!a}, which has half of a pair of surrogates: no text has",
+        )
+    return str(message)
 
 
 # Dtypes.
@@ -403,7 +416,9 @@ def constant(number: Number, dtype: DType, shape: tuple[int, ...] = ()) -> Trace
 def _bits(number: Number, dtype: DType) -> int:
     """How a number is encoded in a dtype."""
     if isinstance(number, float) and dtype.is_integer and not number.is_integer():
-        raise error_here(DTypeError, f"{number} is no {dtype}")
+        raise error_here(
+            DTypeError, f"{number} is no {dtype}: write an integer, or round it by iris.cast"
+        )
     try:
         return literal.encode(float(number) if dtype.is_float else number, dtype)
     except OverflowError as error:
@@ -445,6 +460,15 @@ def cast(x: object, dtype: DType) -> Traced:
         return traced
     type_ = element_type(type_).with_element(dtype)
     return emit(math.Cast(traced.value, type_))
+
+
+def as_element(x: object, dtype: DType) -> Traced:
+    """A value as what memory of a dtype holds. A number that the program gives is not rounded to an
+    integer: there it would be a mistake."""
+    number = python_number(x)
+    if isinstance(number, float) and dtype.is_integer:
+        return constant(number, dtype)
+    return cast(x, dtype)
 
 
 # Shapes.

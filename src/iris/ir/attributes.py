@@ -84,11 +84,20 @@ class Boolean(AttributeKind[bool]):
         return cursor.one_of({"true": True, "false": False}, self.what)
 
 
+def is_text(value: str) -> bool:
+    """Whether files and terminals can have a string: half of a pair of surrogates they cannot."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 class String(AttributeKind[str]):
-    what = "a string in double quotes"
+    what = "a string in double quotes, without lone surrogates"
 
     def accepts(self, value: object) -> bool:
-        return type(value) is str
+        return type(value) is str and is_text(value)
 
     def text(self, value: str, of: Type | None) -> str:
         return json.dumps(value)

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import linecache
 from operator import attrgetter
+from typing import Any
 
 from iris.errors import VerifyError
+from iris.ir.control import Func
 from iris.ir.core import Level, Module, Op, Region, Value
 from iris.ir.declare import OperandField
+from iris.ir.level_types import verify_placed_arguments, verify_placed_results
 from iris.ir.text.printer import Printer
 from iris.ir.types import Type
 from iris.ir.uniformity import Uniformity, diverging, needed, uniformity
@@ -43,6 +46,8 @@ class _Verifier:
 
     def __init__(self, function: Op):
         self.op = function
+        self.root: Any = None  # the same, once that is known to be a function
+        self.placed: set[Type] = set()  # types of results that are right here
         self.level: Level | None = None
         self.visible: set[Value] = set()
         self.depth = 0
@@ -51,15 +56,17 @@ class _Verifier:
 
     def function(self, symbols: set[str]) -> None:
         function = self.op
-        if not function.isolated:
+        if not isinstance(function, Func):
             raise function.invalid("a module holds functions only")
         verify_op(function)
-        symbol = function.symbol  # type: ignore[attr-defined]
+        symbol = function.symbol
         if symbol in symbols:
             raise function.invalid(f"two functions are called @{symbol}", at="symbol")
         symbols.add(symbol)
-        self.level = function.function_level  # type: ignore[attr-defined]
-        self.region(function, function.regions[0])
+        self.level = function.function_level
+        verify_placed_arguments(function, 0, function)
+        self.root = function
+        self.region(function, function.body)
         if self.guarded and self.level is Level.METAL:
             self.convergence(function)
 
@@ -104,13 +111,18 @@ class _Verifier:
                 where = level.value if level else "no"
                 raise op.invalid(f"an op of the {op.level.value} level in a {where} function")
             verify_header(op)
+            for value in op.results:
+                if value.type not in self.placed:
+                    verify_placed_results(op, self.root)
+                    self.placed.add(value.type)
             if op.convergent and self.depth > 1:
                 self.guarded.append(op)
             if op.regions or op.spec.regions:
                 if op.isolated:
                     raise op.invalid("a function cannot stand within another op")
                 _verify_regions(op)
-                for inner in op.regions:
+                for position, inner in enumerate(op.regions):
+                    verify_placed_arguments(op, position, self.root)
                     self.region(op, inner)
             for index, value in enumerate(op.results):
                 if value.op is not op or value.index != index:

@@ -264,7 +264,7 @@ def fresh(most: int = MOST_SPECIALISATIONS) -> dict[str, Any]:
     added = iris.jit(plus.function.function, static_argnames="number")
     weighed = iris.jit(weigh.function.function)
     for one in kernels.values():
-        one._cache = Recent(most)
+        one._cache, one._ready = Recent(most), Recent(most)
     for one in (added, weighed):
         one._traces = Recent(most)
     chosen = iris.autotune(CONFIGS, key=["n"])(kernels["tuned"])

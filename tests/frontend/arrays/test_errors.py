@@ -667,7 +667,12 @@ CASES: list[tuple[Callable[..., Any], type[UserError], str]] = [
     (unknown_linalg, LanguageError, "np.linalg.inv is not supported"),
     (unknown_ufunc, LanguageError, "np.gcd is not supported"),
     (unknown_method_of_a_ufunc, LanguageError, "np.add.reduceat is not supported"),
-    (unknown_reduction, LanguageError, "np.subtract.reduce is not supported"),
+    (
+        unknown_reduction,
+        LanguageError,
+        "np.subtract.reduce is not supported for traced arrays; reduce is there of add, fmax, "
+        "fmin, logical_and, logical_or, maximum, minimum, multiply. Of others, write a loop",
+    ),
     (unknown_option, LanguageError, "np.unwrap is not supported"),
     (unsupported_option, ArgumentError, "an order is 'C' or 'F', not 'Z'"),
     (order_of_memory, ArgumentError, "order='A' depends on how an array lies in memory"),

@@ -76,7 +76,15 @@ def call_function(function: Any, arguments: Sequence[Any], named: Mapping[str, A
 def call_ufunc(function: Any, method: str, operands: Sequence[Any], named: dict[str, Any]) -> Any:
     """What NumPy's protocol for ufuncs asks for."""
     name = name_of(function) if method == "__call__" else f"{name_of(function)}.{method}"
-    rule = UFUNCS.get(method, {}).get(function)
+    rules = UFUNCS.get(method, {})
+    rule = rules.get(function)
+    if rule is None and rules and method != "__call__":
+        those = ", ".join(sorted([one.__name__ for one in rules]))
+        raise error_here(
+            LanguageError,
+            f"{name} is not supported for traced arrays; {method} is there of {those}. Of others, "
+            "write a loop over the axis: Python unrolls it",
+        )
     if rule is None:
         raise error_here(LanguageError, f"{name} {advice(name)}")
     if named.get("out") is not None:

@@ -17,8 +17,8 @@ from iris.frontend.values import (
     Operand,
     Pointer,
     Traced,
+    as_element,
     as_index,
-    cast,
     component,
     constant,
     constant_advice,
@@ -88,7 +88,7 @@ class Elements(Pointer):
             raise error_here(PointerError, f"{self.name} is declared const: it is not written to")
         number, type_ = self.number_of(key), self.type
         count = type_.width
-        stored = spread(cast(value, type_.element), () if count == 1 else (count,))
+        stored = spread(as_element(value, type_.element), () if count == 1 else (count,))
         if count == 1:
             current().insert(metal.Store(self.base, number.value, stored.value))
         elif self._moves_whole():
@@ -129,7 +129,7 @@ class PrivateArray:
 
     def __setitem__(self, key: object, value: Any) -> None:
         whole = self.value
-        new = spread(cast(value, whole.dtype), ())
+        new = spread(as_element(value, whole.dtype), ())
         if isinstance(key, Traced):
             index = as_index(key).value
             self.value = emit(metal.Insert(whole.value, index, new.value, whole.value.type))
@@ -177,7 +177,7 @@ def array(size: int, dtype: object, value: Operand = 0) -> PrivateArray:
     if count < 2 or type_.width > 1:
         raise error_here(ShapeError, "an array has 2 elements or more, which are scalars")
     with rules_as(ShapeError):
-        return PrivateArray(spread(cast(value, type_.element), (count,)))
+        return PrivateArray(spread(as_element(value, type_.element), (count,)))
 
 
 def _sizes(shape: object, use: str) -> tuple[int, ...]:
@@ -212,7 +212,7 @@ def _place(pointer: object, use: str) -> tuple[Elements, Traced]:
 
 def _atomic(kind: AtomicKind, pointer: object, value: Operand) -> Traced:
     memory, offset = _place(pointer, f"atomic_{kind.value}")
-    operand = spread(cast(value, memory.dtype), ())
+    operand = spread(as_element(value, memory.dtype), ())
     if memory.dtype.is_float and kind is not AtomicKind.EXCHANGE:
         combine = _OF_FLOATS.get(kind)
         if combine is None:

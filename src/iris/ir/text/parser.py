@@ -15,6 +15,7 @@ from iris.errors import ParseError, VerifyError
 from iris.ir.control import Func
 from iris.ir.core import OPS, Level, Location, Module, Op, Region, Value
 from iris.ir.declare import AttributeField, OperandField, OptionalField, Spec, VariadicField
+from iris.ir.level_types import verify_placed_arguments, verify_placed_results
 from iris.ir.text.cursor import Cursor
 from iris.ir.text.printer import Hints
 from iris.ir.text.types import at_type, read_type
@@ -52,6 +53,7 @@ class _Parser:
         self.hints = Hints()
         self.locations: dict[tuple[str, ...], Location] = {}
         self.level: Level | None = None
+        self.function: Func | None = None
         self.depth = 0
 
     def module(self) -> Module:
@@ -105,12 +107,16 @@ class _Parser:
         for value, name in zip(op.results, names, strict=True):
             value.name = self._hint(name, op.result_name())
         region.append(op)
+        if isinstance(op, Func):
+            self.function = op
         self._verified(verify_header, op, places)
+        self._verified(verify_placed_results, op, places, self.function)
         for position, inner in enumerate(regions):
             if position:
                 arguments, _ = self._opening(spec, position, inner, places)
                 places.end = cursor.mark
             self._verified(verify_arguments, op, places, position)
+            self._verified(verify_placed_arguments, op, places, position, self.function)
             self._region(op, inner, arguments)
         op.location = self._location(line)
         for name, value in zip(names, op.results, strict=True):
@@ -359,7 +365,7 @@ class _Parser:
         return location
 
     def _verified(
-        self, check: Callable[..., None], op: Op, places: _Places, *arguments: int
+        self, check: Callable[..., None], op: Op, places: _Places, *arguments: object
     ) -> None:
         try:
             check(op, *arguments)
