@@ -6,7 +6,7 @@ import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -15,6 +15,8 @@ from iris.codegen.language import Language
 from iris.codegen.languages.mlx import MLX
 from iris.codegen.languages.msl import MSL
 from iris.codegen.source import Source
+from iris.runtime import devices
+from iris.runtime.interpreters import Interpreter
 from texts_of_tests import Texts
 
 # Refuses texts with a word in them, and version 3.1 for texts with fences.
@@ -32,6 +34,13 @@ if sys.argv[1] in text:
     sys.exit(f"error: {sys.argv[1]} is not known")
 open(made, "w").close()
 """
+
+
+class Broken(Interpreter):
+    """A GPU on which nothing runs."""
+
+    def launch(self, *_: Any) -> None:
+        raise AssertionError("the compiler is asked without it")
 
 
 @pytest.fixture
@@ -54,6 +63,8 @@ def test_examples_have_texts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     for name in names:
         shutil.copy(apple_texts.ROOT / "examples" / name, tmp_path / "examples")
     monkeypatch.setattr(apple_texts, "ROOT", tmp_path)
+    monkeypatch.setitem(devices.DEVICES, "broken", Broken)
+    monkeypatch.setenv("IRIS_DEVICE", "broken")
     assert ["kernel void" in one.text for one in apple_texts.examples()]
 
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+<<<<<<< HEAD
 import json
+=======
+import re
+>>>>>>> h5/n1
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -19,7 +23,16 @@ FOLDER = ROOT / "benchmarks"
 NO_SCRIPTS = {"report.py", "triton_kernels.py", "triton_rows.py"}
 SCRIPTS = sorted(path for path in FOLDER.glob("*.py") if path.name not in NO_SCRIPTS)
 PEERS = {"compile.py": ("triton", "tinygrad"), "fusion.py": ("tinygrad",), "interp.py": ("triton",)}
-ON_SOFTMETAL = {"dispatch.py", "softmetal.py"}
+ON_SOFTMETAL = {"dispatch.py", "softmetal.py", "threads.py"}
+ON_NVIDIA = {"gpu.py", "model.py"}
+
+
+@pytest.mark.parametrize(("metal", "elsewhere"), [("softmetal", set()), ("metal", ON_SOFTMETAL)])
+def test_make_runs_those_that_run_there(metal: str, elsewhere: set[str]) -> None:
+    command = ["make", "--dry-run", "bench", f"METAL={metal}"]
+    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    scripts = {path.name for path in SCRIPTS}
+    assert set(re.findall(r"benchmarks/(\w+\.py)", said)) == scripts - ON_NVIDIA - elsewhere
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from support import ROOT
+from support import OF_LINUX, ROOT
 
 TARGETS = (
     "help",
@@ -33,6 +33,14 @@ TARGETS = (
     "chromium",
     "clean",
 )
+
+
+def test_a_mac_leaves_out_what_imports_nvidias_packages() -> None:
+    """A file that is skipped there would fail `make metal` with IRIS_TEST_ALL=1."""
+    imports = re.compile(r'^pytest\.importorskip\("cuda', re.M)
+    files = (ROOT / "tests").rglob("test_*.py")
+    importing = [path for path in files if imports.search(path.read_text(encoding="utf-8"))]
+    assert sorted(importing) == sorted(ROOT / "tests" / name for name in OF_LINUX)
 
 
 def test_make_help_lists_every_target() -> None:

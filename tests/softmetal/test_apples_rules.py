@@ -345,6 +345,16 @@ TAKEN = [
         4,
     ),
     (f"kernel void k({BUFFERS}) {{ F[i] = simd_sum(float4(1)).z; }}", 32),
+    # Of a bfloat and a float after `?` the float keeps all its bits.
+    (
+        f"kernel void k({BUFFERS}) {{ float x = 0.1f; F[i] = ((i > 99 ? 1.0bf : x) == x) + ((i < 99 ? x : 1.0bf) == x); }}",
+        2,
+    ),
+    (f"kernel void k({BUFFERS}) {{ bfloat x = 3; x = i > 99 ? x : 4; F[i] = x; }}", 4),
+    (
+        f"kernel void k({BUFFERS}) {{ bool2 a = bool2(true, false), b = (a && a.yx) || !a.yx; F[i] = b.x + 2 * b.y; }}",
+        1,
+    ),
 ]
 
 
@@ -353,6 +363,23 @@ def test_what_apple_takes_runs(text: str, value: float) -> None:
     x = np.zeros(32, np.float32)
     Library.compile(HEAD + text).run("k", [x], 32, 32)
     assert x[0] == value
+
+
+def test_vectors_have_global_names() -> None:
+    body = "float4 a = float4(1, 2, 3, 4); bool2 b = bool2(true); F[0] = (a * b.x + float4(a.xy, half2(3)))[i.x + 3];"
+    text = f"kernel void k(device float* F [[buffer(0)]], uint3 i [[thread_position_in_grid]]) {{ {body} }}"
+    x = np.zeros(1, np.float32)
+    Library.compile("#include <metal_stdlib>\n" + text).run("k", [x], 1, 1)
+    assert x[0] == 7
+    assert check("#include <metal_stdlib>\n" + text, 310) is None
+
+
+@pytest.mark.parametrize("value", ["1.0f", "half(1)", "F[1] + 1.0bf"])
+def test_a_bfloat_of_a_float_is_asked_for(value: str) -> None:
+    text = HEAD + f"kernel void k({BUFFERS}) {{ bfloat x%s; F[i] = x; }}"
+    Library.compile(text % f"({value})")
+    with pytest.raises(Failure, match=r"no viable conversion from .* to 'bfloat'"):
+        Library.compile(text % f" = {value}")
 
 
 @pytest.mark.parametrize("name", ["forward<int>(1)", "is_empty<int>::value", "void_t<int>"])

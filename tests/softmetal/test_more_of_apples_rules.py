@@ -444,6 +444,8 @@ TAKEN = [
     "B[0] = static_cast<bfloat>(H[0]); H[0] = static_cast<half>(B[0]); B[1] = (bfloat)H[1]; H[1] = half(B[1]);",
     "bool4 b; b = {true, false, true, false}; b[1] = true; F[0] = b.x;",
     "bool4 b = {bool2(true), bool2(false)}; b = bool4(b.xy, true, false); F[0] = b.x;",
+    "bool2 t = bool2(true) && bool2(false); t = t || !t; bool4 s = float4(1) < float4(2) && float4(F[0]) > float4(0); F[0] = t.x + s.y;",
+    "F[0] = I[0] ? B[0] : F[1]; F[1] = I[0] ? F[0] : B[1]; B[0] = I[0] ? B[1] : 0;",
     "vec<float, 8> v; F[0] = v[7];",
     'const constant char* p = "a" "b"; constant char* q = "c"; F[0] = p[1] + q[0];',
     "F[0] = I[0] ? F[1] : 2; F[1] += 1; ++I[0]; I[1]--; bool b = !I[0] && F[0] || U[0]; F[2] = b;",

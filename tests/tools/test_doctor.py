@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -54,9 +53,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("device", ["interp", pytest.param(METAL, marks=pytest.mark.metal)])
 def test_a_device_that_works(device: str, capsys: pytest.CaptureFixture[str], folder: Path) -> None:
-    start = time.process_time()
+    start = os.times()
     assert main(["doctor", "--device", device]) == 0
-    assert time.process_time() - start < 60
+    taken = [after - before for after, before in zip(os.times(), start, strict=True)]
+    assert sum(taken[:4]) < 60  # its own seconds of the processor, and those of compilers
     *said, last = capsys.readouterr().out.splitlines()
     assert last == "everything is as it must be"
     names = [line.split()[0] for line in said]

@@ -66,7 +66,7 @@ struct Logistic {
   template <typename T> T operator()(T x) {
     auto small = metal::exp(-metal::abs(x));
     auto made = small / (1 + small);
-    return (x < 0) ? made : 1 - made;
+    return T((x < 0) ? made : 1 - made);
   }
 };
 struct Plus { template <typename T> T operator()(T x, T y) { return x + y; } };
