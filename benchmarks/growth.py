@@ -89,6 +89,34 @@ def cell(n: int) -> Callable[..., Any]:
     return function
 
 
+def network(n: int) -> Callable[..., Any]:
+    """Stages of a network that sorts rows: each element is compared with another one."""
+
+    def function(x: Any) -> Any:
+        for stage in range(n):
+            pairs = x.reshape(64, -1, 2, 32 >> stage % 6)
+            one, other = pairs[:, :, 0], pairs[:, :, 1]
+            x = np.stack([np.minimum(one, other), np.maximum(one, other)], axis=2).reshape(64, 64)
+        return x
+
+    return function
+
+
+def cheapest_paths(n: int) -> Callable[..., Any]:
+    """A dynamic program by rows: each element needs three of the row before."""
+
+    def function(costs: Any) -> Any:
+        row, rows = costs[0], [costs[0]]
+        for step in range(1, n):
+            left = np.concatenate([row[:1], row[:-1]])
+            right = np.concatenate([row[1:], row[-1:]])
+            row = costs[step] + np.minimum(np.minimum(left, right), row)
+            rows.append(row)
+        return np.stack(rows)
+
+    return function
+
+
 class Case(NamedTuple):
     """A function for any number of repetitions, the shapes that it takes, and the first number."""
 
@@ -103,6 +131,8 @@ CASES = {
     "Jacobi sweeps": Case(jacobi, ((64, 64),), 5),
     "moving average": Case(moving_average, ((64, 64),), 8),
     "equal layers": Case(equal_layers, ((64, 64), (64, 64)), 15),
+    "sorting network": Case(network, ((64, 64),), 12),
+    "cheapest paths": Case(cheapest_paths, ((64, 100),), 16),
     "recurrent cell": Case(cell, ((8, 32), (32, 128), (32, 128)), 5),
 }
 

@@ -62,12 +62,22 @@ def cells(n: int) -> Callable[..., Any]:
     return function
 
 
-@pytest.mark.parametrize(
-    ("function", "first"), [(layers, 60), (mandelbrot, 30), (averages, 16), (cells, 8)]
-)
-def test_what_is_planned_grows_with_the_function(
-    function: Callable[[int], Any], first: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def network(n: int) -> Callable[..., Any]:
+    """Stages that compare each element of a row with another one, as networks that sort do."""
+
+    def function(x: Any, y: Any) -> Any:
+        for stage in range(n):
+            pairs = x.reshape(64, -1, 2, 32 >> stage % 6)
+            one, other = pairs[:, :, 0], pairs[:, :, 1]
+            x = np.stack([np.minimum(one, other), np.maximum(one, other)], axis=2).reshape(64, 64)
+        return x
+
+    return function
+
+
+@pytest.fixture
+def planned(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many elements each kernel has that was planned."""
     planned: list[int] = []
     cheapest = fusion.cheapest_schedule
 
@@ -76,6 +86,15 @@ def test_what_is_planned_grows_with_the_function(
         return cheapest(elements, *options)
 
     monkeypatch.setattr(fusion, "cheapest_schedule", counting)
+    return planned
+
+
+@pytest.mark.parametrize(
+    ("function", "first"), [(layers, 60), (mandelbrot, 30), (averages, 16), (cells, 8)]
+)
+def test_what_is_planned_grows_with_the_function(
+    function: Callable[[int], Any], first: int, planned: list[int]
+) -> None:
     x = np.zeros((64, 64), np.float32)
     counts = []
     for n in (first, 2 * first, 4 * first):
@@ -85,6 +104,20 @@ def test_what_is_planned_grows_with_the_function(
         counts.append(sum(planned))
     assert counts[1] < 2.3 * counts[0]
     assert counts[2] < 2.3 * counts[1]
+
+
+def test_what_doubles_at_each_stage_grows_by_at_most_a_square(planned: list[int]) -> None:
+    """A few stages are one kernel, in which each computes what the one after it needs again."""
+    x = np.random.default_rng(0).standard_normal((64, 64)).astype(np.float32)
+    counts = []
+    for n in (6, 12, 24):
+        planned.clear()
+        kernels = iris.jit(network(n)).kernels(x, x)
+        assert len(kernels) <= n // 3
+        counts.append(sum(planned))
+    assert counts[1] < 4 * counts[0]
+    assert counts[2] < 4 * counts[1]
+    np.testing.assert_array_equal(iris.jit(network(6))(x, x), network(6)(x, x))
 
 
 def test_equal_kernels_are_planned_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,8 +51,9 @@ element_rules = Facet("element expression")
 # Into how many parts an axis is cut, and how many neighbours a part has at least.
 MAX_PARTS, MIN_NEIGHBOURS = 4, 32
 # How many references to each tensor a program may have on average, and how many more in all.
-# A chain of ops that each read two elements would double the program at each op.
-MAX_REFS_PER_TENSOR, EXTRA_REFS = 8, 1024
+# A chain of ops that each read two elements would double the program at each op.  With limits of
+# 8 and 1024, networks of such ops take four times as long to compile, to hardly fewer kernels.
+MAX_REFS_PER_TENSOR, EXTRA_REFS = 4, 256
 
 
 class OutputStore(NamedTuple):
