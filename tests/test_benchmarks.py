@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-<<<<<<< HEAD
 import json
-=======
 import re
->>>>>>> h5/n1
 import subprocess
 import sys
 from importlib.util import find_spec

@@ -210,6 +210,8 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...], int]] = {
     ),
     "block": (block, (numbers(2, 128, 256), parameters(256)), 6),
 }
+# Each is traced and fused once for all tests.
+COMPILED: dict[str, Jit] = {name: iris.jit(function) for name, (function, *_) in CASES.items()}
 
 
 def tensors_written(function: Jit, arguments: tuple[Any, ...]) -> list[tuple[int, ...]]:
@@ -218,15 +220,15 @@ def tensors_written(function: Jit, arguments: tuple[Any, ...]) -> list[tuple[int
 
 @pytest.mark.parametrize("name", CASES)
 def test_there_are_few_kernels(name: str) -> None:
-    function, arguments, most = CASES[name]
-    lowered = iris.jit(function).lower(*arguments)
+    _, arguments, most = CASES[name]
+    lowered = COMPILED[name].lower(*arguments)
     assert len(lowered.kernels) <= most, "\n".join(map(str, lowered.why))
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_they_are_right(name: str) -> None:
     function, arguments, _ = CASES[name]
-    found = iris.jit(function)(*arguments)
+    found = COMPILED[name](*arguments)
     wide = [_wide(a) for a in arguments]
     expected = function(*wide)
     pairs = zip(_leaves(found), _leaves(expected), strict=True)
@@ -248,22 +250,31 @@ def _leaves(x: Any) -> list[Array]:
 def test_rows_move_what_they_must(name: str) -> None:
     """What is read, once, and what is written."""
     function, arguments, _ = CASES[name]
-    kernels = iris.jit(function).kernels(*arguments)
+    kernels = COMPILED[name].kernels(*arguments)
     results = _leaves(function(*arguments))
     least = sum(a.nbytes for a in (*arguments, *results))
     assert sum(k.bytes for k in kernels) <= 1.25 * least
 
 
 def test_each_boundary_says_why() -> None:
-    function, arguments, _ = CASES["block"]
-    lowered = iris.jit(function).lower(*arguments)
-    handed_on = len(tensors_written(iris.jit(function), arguments)) - 1
+    _, arguments, _ = CASES["block"]
+    lowered = COMPILED["block"].lower(*arguments)
+    handed_on = len(tensors_written(COMPILED["block"], arguments)) - 1
     assert sum("is written to memory" in str(line) for line in lowered.why) == handed_on
 
 
+def test_the_reasons_are_those_of_the_stages() -> None:
+    """Without the stages, only the passes before `fuse` run for them."""
+    for name in ("mlp", "block"):
+        _, arguments, _ = CASES[name]
+        alone, after = (COMPILED[name].lower(*arguments) for _ in range(2))
+        assert "graph.kernel" in after.fused
+        assert [*map(str, alone.why)] == [*map(str, after.why)] != []
+
+
 def test_each_two_kernels_say_why_they_are_two() -> None:
-    function, arguments, _ = CASES["block"]
-    lowered = iris.jit(function).lower(*arguments)
+    _, arguments, _ = CASES["block"]
+    lowered = COMPILED["block"].lower(*arguments)
     pairs = [
         (one, other)
         for one, other in combinations([kernel.kernel for kernel in lowered.kernels], 2)
@@ -283,7 +294,7 @@ def test_kernels_of_results_of_different_shapes_say_so() -> None:
 
 
 def test_fusion_is_read_in_the_graph() -> None:
-    lowered = iris.jit(mlp).lower(*LAYERS)
+    lowered = COMPILED["mlp"].lower(*LAYERS)
     assert lowered.fused.count("graph.kernel @") == 2
     module = parse(lowered.fused)
     assert str(module) == lowered.fused
@@ -293,13 +304,13 @@ def test_fusion_is_read_in_the_graph() -> None:
 
 
 def test_what_is_fused_already_is_not_one_kernel() -> None:
-    fused = parse(iris.jit(mlp).lower(*LAYERS).fused)
+    fused = parse(COMPILED["mlp"].lower(*LAYERS).fused)
     with pytest.raises(PipelineError, match="@mlp has 2 kernels, not one: @mlp_mul, @mlp_add"):
         run(fused, "graph-to-tile")
 
 
 def test_schedules_that_are_written_stay() -> None:
-    fused = iris.jit(mlp).lower(*LAYERS).fused
+    fused = COMPILED["mlp"].lower(*LAYERS).fused
     edited = re.sub(r"programs \d+ of", "programs 16 of", fused)
     assert edited != fused
     assert str(run(parse(edited), GRAPH_PIPELINE)) == edited
@@ -337,17 +348,21 @@ def greatest(x: Array, w: Array) -> tuple[Array, ...]:
     )
 
 
+GREATEST = iris.jit(greatest)
+# Each result as a function of its own.
+ALONE = [iris.jit(lambda x, w, at=at: greatest(x, w)[at]) for at in range(4)]
+
+
 @pytest.mark.parametrize("shape", [(40, 8), (300, 100), (600, 3)])
 @pytest.mark.parametrize("device", ["interp", "interp:metal"])
 def test_a_sum_is_one_number_wherever_it_is_needed(shape: tuple[int, int], device: str) -> None:
     x, w = numbers(*shape), numbers(shape[1], 10, seed=1)
-    whole, rows, columns, square = iris.jit(greatest)(x, w, device=device)
+    whole, rows, columns, square = GREATEST(x, w, device=device)
     assert whole.any()
     assert rows.any(1).all()
     assert columns.any(0).all()
     assert square.diagonal().all()
-    for at in range(4):  # each as a function of its own
-        alone = iris.jit(lambda x, w, at=at: greatest(x, w)[at])
+    for alone in ALONE:
         assert alone(x, w, device=device).any()
 
 

@@ -32,6 +32,7 @@ from iris.ir.math import element_type
 from iris.ir.text.parser import parse
 from iris.ir.text.printer import to_text
 from iris.ir.verify import verify
+from iris.passes import run
 from iris.passes.graph.fuse import Fuse
 from iris.passes.graph.tiling.explain_schedule import considered_schedules, explanation
 from iris.passes.graph.tiling.fusion import Apart, Boundary, Fusion
@@ -196,8 +197,14 @@ class ArrayCompilation(Shown):
         hand on nothing, why they are two.  None of kernels that were given as text."""
         if self._is_given:
             return []
-        before = [stage.name for stage in self.stages].index(Fuse.name) - 1
-        return Fusion(entry_of(self.stages[before].module.clone()), self._target).why
+        passes = GRAPH_PIPELINE.on(self._target).passes
+        before = [pass_.name for pass_ in passes].index(Fuse.name)
+        stages = self.__dict__.get("stages")
+        if stages is None:  # without what comes after, which takes longer than all before
+            module = run(self.traced, Pipeline(passes[:before]))
+        else:
+            module = stages[before].module.clone()
+        return Fusion(entry_of(module), self._target).why
 
     @property
     def msl(self) -> str:

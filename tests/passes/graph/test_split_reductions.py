@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,13 +54,22 @@ run(parse('''func graph @f returns=[tensor<1x1xf32>](%x: tensor<1x999xf32>, %y: 
     assert done.returncode == 0, done.stderr
 
 
-def split(function: str, *arrays: np.ndarray) -> np.ndarray:
-    """What a reduction returns that is split in the finest parts."""
+DEVICE = Interpreter()
+
+
+def computed(program: GraphProgram, *arrays: np.ndarray) -> np.ndarray:
+    """The only result of a program."""
+    (result,) = program.run(DEVICE, arrays)
+    return result.numpy()
+
+
+@cache
+def split(function: str) -> GraphProgram:
+    """A reduction, split in the finest parts."""
     module = parse(function)
     parts = run(module, Pipeline((SPLIT,)))
     assert parts != module
-    (result,) = GraphProgram.of(parts, DEFAULT).run(Interpreter(), arrays)
-    return result.numpy()
+    return GraphProgram.of(parts, DEFAULT)
 
 
 @pytest.mark.parametrize("kind", ["argmax", "argmin"])
@@ -76,7 +86,7 @@ func graph @f returns=[tensor<3xi32>](%x: tensor<3x{size}xf32>) {{
         x = rng.choice(np.array([0, -0.0, 1, -np.inf, np.inf], np.float32), (3, size))
         x[1] = x[1, 0]
         x[2, rng.integers(size, size=2)] = np.nan
-        np.testing.assert_array_equal(split(text, x), getattr(np, kind)(x, axis=1))
+        np.testing.assert_array_equal(computed(split(text), x), getattr(np, kind)(x, axis=1))
 
 
 @pytest.mark.parametrize("dtype", ["i32", "f32"])
@@ -104,7 +114,7 @@ func graph @f returns=[{type_}](%x: {type_}) {{
                 x[rng.random(shape) < 0.1] = special
             with np.errstate(invalid="ignore"):
                 expected = function.accumulate(x, axis)
-            np.testing.assert_array_equal(split(text, x), expected)
+            np.testing.assert_array_equal(computed(split(text), x), expected)
 
 
 def test_a_running_sum_of_halves_is_rounded_once() -> None:
@@ -116,7 +126,8 @@ func graph @f returns=[tensor<65536xf16>](%x: tensor<65536xf16>) {
 """
     x = np.full(65536, 0.5, np.float16)
     x[0] = 31.0
-    np.testing.assert_array_equal(split(text, x), x.astype(np.float64).cumsum().astype(np.float16))
+    expected = x.astype(np.float64).cumsum().astype(np.float16)
+    np.testing.assert_array_equal(computed(split(text), x), expected)
 
 
 def test_a_sum_of_halves_is_rounded_once() -> None:
@@ -128,7 +139,7 @@ func graph @f returns=[tensor<f16>](%x: tensor<65536xf16>) {
 """
     x = np.full(65536, 0.5, np.float16)
     x[0] = 31.0
-    assert split(text, x) == np.float16(x.astype(np.float64).sum())
+    assert computed(split(text), x) == np.float16(x.astype(np.float64).sum())
 
 
 MANY = 1 << 24
@@ -220,21 +231,26 @@ def test_whole_reductions_use_all_cores(
     assert lines <= 1.3 * max(row.moved, row.loaded) * size / target.line_bytes
 
 
-def in_parts(function: Callable[[Any], Any], x: np.ndarray) -> tuple[Module, Module]:
+def in_parts(function: Callable[[Any], Any], shape: tuple[int, ...]) -> tuple[Module, Module]:
     """A function of arrays, as it is written and in the finest parts."""
-    whole = run(iris.jit(function).lower(x).traced, SIMPLIFIED)
+    whole = run(iris.jit(function).lower(np.zeros(shape, np.float32)).traced, SIMPLIFIED)
     parts = run(whole, Pipeline((SPLIT,)))
     assert parts != whole
     return whole, parts
 
 
-def variances(function: Callable[[Any], Any], x: np.ndarray) -> Iterator[Any]:
-    """Variances by parts, and in two loops over all of `x`."""
-    whole, parts = in_parts(function, x)
-    loops = str(run(whole, "fuse,schedule")).replace("online", "loop")
-    for module in (parts, parse(loops)):
-        (result,) = GraphProgram.of(module, DEFAULT).run(Interpreter(), [x])
-        yield result.numpy()
+@cache
+def variances(axes: Any, shape: tuple[int, ...]) -> tuple[GraphProgram, GraphProgram]:
+    """Variances by parts, and in two loops over all elements."""
+    whole, parts = in_parts(lambda x: x.var(axes), shape)
+    loops = parse(str(run(whole, "fuse,schedule")).replace("online", "loop"))
+    return GraphProgram.of(parts, DEFAULT), GraphProgram.of(loops, DEFAULT)
+
+
+@cache
+def softmax_in_parts(shape: tuple[int, ...]) -> GraphProgram:
+    _, parts = in_parts(softmax, shape)
+    return GraphProgram.of(parts, DEFAULT)
 
 
 @pytest.mark.parametrize("mean", [0, 100, 10_000])
@@ -246,7 +262,7 @@ def test_a_variance_in_parts_is_as_exact_as_one_in_two_loops(
 ) -> None:
     x = (np.random.default_rng(0).standard_normal(shape) + mean).astype(np.float32)
     exact = x.astype(np.float64).var(axes)
-    found = variances(lambda x: x.var(axes), x)
+    found = [computed(program, x) for program in variances(axes, shape)]
     one, two = [np.abs(np.asarray(v, np.float64) - exact) / exact / EPS for v in found]
     assert (one <= np.maximum(4 * two, 4)).all()
 
@@ -258,8 +274,8 @@ def test_a_variance_in_parts_of_an_element_unlike_the_others(place: int, value: 
     x[place] = value
     with np.errstate(invalid="ignore"):
         exact = x.astype(np.float64).var()
-    joined, _ = variances(lambda x: x.var(), x)
-    np.testing.assert_allclose(joined, exact, rtol=8 * EPS)
+    joined, _ = variances(None, x.shape)
+    np.testing.assert_allclose(computed(joined, x), exact, rtol=8 * EPS)
 
 
 LOWEST = {"few": 0.1, "most": 0.9, "all": 1.0}
@@ -275,8 +291,7 @@ def test_a_softmax_in_parts(shape: tuple[int, ...], special: float, share: float
     x[rng.random(shape) < share] = -np.inf
     x[..., :300] = -np.inf
     x.flat[400] = special
-    _, parts = in_parts(softmax, x)
-    (found,) = GraphProgram.of(parts, DEFAULT).run(Interpreter(), [x])
     with np.errstate(invalid="ignore"):
         expected = softmax(x.astype(np.float64))
-    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-4, atol=1e-37)
+    found = computed(softmax_in_parts(shape), x)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-37)

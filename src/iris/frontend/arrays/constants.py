@@ -98,16 +98,15 @@ def _band(mask: Array) -> Ends | None:
     """The first and the last index at which a mask holds, where it holds between these and nowhere
     else; None for an end of the mask.  The index into a matrix is that of its diagonals."""
     first = mask.ndim - 1 and 1 - len(mask)  # the lowest index
-    line = np.concatenate([mask[:0:-1, 0], mask[0]]) if mask.ndim == 2 else mask
+    line = mask
+    if mask.ndim == 2:
+        if (mask[1:, 1:] != mask[:-1, :-1]).any():
+            return None  # differs along a diagonal
+        line = np.concatenate([mask[:0:-1, 0], mask[0]])
     (places,) = np.nonzero(line)
-    if not len(places):
+    if not len(places) or len(places) <= places[-1] - places[0]:
         return None
     low, high = int(places[0]) + first, int(places[-1]) + first
-    index: Array = np.arange(mask.shape[-1])
-    if mask.ndim == 2:
-        index = index - np.arange(len(mask))[:, None]
-    if not np.array_equal(mask, (low <= index) & (index <= high)):
-        return None
     end = first + len(line) - 1
     return low if low > first else None, high if high < end else None
 

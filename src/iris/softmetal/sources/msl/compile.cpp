@@ -160,10 +160,16 @@ Outcome link(const Settings &with, const MemoryFile &object, const MemoryFile &l
     return run_program(command, {&object, &library});
 }
 
+// What texts are compiled after, and how.
+struct Preamble {
+    std::string source;
+    std::vector<std::string> flags;
+};
+
 // All that a precompiled header depends on.
-std::string header_key(const Settings &with, MathMode math, unsigned version, const std::string &compiler) {
-    std::string all = with.compiler + compiler;
-    for (const std::string &flag : compiler_flags(with, math, version)) all += '\n' + flag;
+std::string header_key(const Settings &with, const Preamble &preamble, const std::string &compiler) {
+    std::string all = with.compiler + compiler + '\n' + preamble.source;
+    for (const std::string &flag : preamble.flags) all += '\n' + flag;
     std::set<std::string> files;
     for (const auto &entry : fs::recursive_directory_iterator(with.include_directory)) {
         if (entry.is_regular_file()) files.insert(entry.path());
@@ -174,12 +180,12 @@ std::string header_key(const Settings &with, MathMode math, unsigned version, co
     return text;
 }
 
-std::string make_header(const Settings &with, MathMode math, unsigned version, const std::string &output,
+std::string make_header(const Settings &with, const Preamble &preamble, const std::string &output,
                         const std::vector<const MemoryFile *> &files = {}) {
     const Outcome outcome = run_program(
-        std::vector<std::string>{with.compiler} + compiler_flags(with, math, version) +
-            std::vector<std::string>{"-fpch-instantiate-templates", "-I" + with.include_directory, "-x", "c++-header",
-                                     "-fno-temp-file", with.include_directory + "/softmetal_prefix", "-o", output},
+        std::vector<std::string>{with.compiler} + preamble.flags +
+            std::vector<std::string>{"-fpch-instantiate-templates", "-x", "c++-header", "-fno-temp-file",
+                                     preamble.source, "-o", output},
         files);
     return outcome.succeeded ? "" : outcome.output;
 }
@@ -208,18 +214,18 @@ private:
 };
 
 // In the cache; made there by one process, while others wait.  Empty if the cache cannot be used.
-std::string cached_header(const Settings &with, MathMode math, unsigned version, const std::string &compiler,
+std::string cached_header(const Settings &with, const Preamble &preamble, const std::string &compiler,
                           std::string &error) {
     if (with.cache_directory.empty()) return "";
     std::error_code failed;
     fs::create_directories(with.cache_directory, failed);
-    const std::string made = with.cache_directory + "/metal_stdlib-" + header_key(with, math, version, compiler) + ".pch";
+    const std::string made = with.cache_directory + "/metal_stdlib-" + header_key(with, preamble, compiler) + ".pch";
     const HeaderLock lock(made + ".lock");
     if (!lock.held()) return "";
     if (fs::is_regular_file(made, failed) && lock.vouches_for(contents(made))) return made;
     const std::string partial = made + ".partial";  // of whoever holds the lock: a killed one leaves no other
     fs::remove(partial, failed);
-    error = make_header(with, math, version, partial);
+    error = make_header(with, preamble, partial);
     const std::string header = contents(partial);
     if (error.empty() && lock.vouch_for(header)) {
         fs::rename(partial, made, failed);
@@ -238,27 +244,27 @@ struct Header {
 // Of one configuration, once in this process.
 class Headers {
 public:
-    Header get(const Settings &with, MathMode math, unsigned version) {
+    Header get(const Settings &with, const Preamble &preamble) {
         std::lock_guard lock(mutex);
-        Header &header = known[{math, with.compiler + '\n' + with.include_directory + '\n' + with.cache_directory +
-                                          "\n" + std::to_string(int(with.count)) + standard(version)}];
+        std::vector<std::string> key = {with.compiler, with.cache_directory, preamble.source};
+        Header &header = known[std::move(key) + preamble.flags];
         if (!header.path.empty() && fs::exists(header.path)) return header;
         header = {};
         const Compiler compiler = known_compiler(with.compiler);
         header.error = compiler.error;
         if (!header.error.empty()) return header;
-        header.path = cached_header(with, math, version, compiler.version, header.error);
+        header.path = cached_header(with, preamble, compiler.version, header.error);
         if (!header.path.empty() || !header.error.empty()) return header;
         // Where nothing can be kept: for this process alone, as long as it runs.
         own.push_back(std::make_unique<MemoryFile>());
         header = {own.back()->path(), {own.back().get()}, ""};
-        header.error = make_header(with, math, version, header.path, header.files);
+        header.error = make_header(with, preamble, header.path, header.files);
         return header;
     }
 
 private:
     std::mutex mutex;
-    std::map<std::pair<MathMode, std::string>, Header> known;
+    std::map<std::vector<std::string>, Header> known;
     std::vector<std::unique_ptr<MemoryFile>> own;
 };
 
@@ -412,7 +418,10 @@ Compilation compile(const std::string &source, const Options &options, const Con
         const std::string wrong = check(source, options);
         if (!wrong.empty()) return {"", wrong};
     }
-    const Header header = headers().get(with, options.math, options.version);
+    const Preamble preamble = {
+        with.include_directory + "/softmetal_prefix",
+        compiler_flags(with, options.math, options.version) + std::vector<std::string>{"-I" + with.include_directory}};
+    const Header header = headers().get(with, preamble);
     if (!header.error.empty()) return {"", header.error};
     const Outcome text = preprocess(source, options, with);
     if (!text.succeeded) return {"", text.output};
@@ -423,9 +432,8 @@ Compilation compile(const std::string &source, const Options &options, const Con
     files.push_back(&input);
     const MemoryFile unoptimized;
     const bool in_two_steps = with.count == Counting::text;
-    std::vector<std::string> command = std::vector<std::string>{with.compiler} + compiler_flags(with, options.math, options.version) +
-        std::vector<std::string>{"-I" + with.include_directory, "-include-pch", header.path, "-c", "-x", "c++",
-                                 input.path(), "-o", "-"};
+    std::vector<std::string> command = std::vector<std::string>{with.compiler} + preamble.flags +
+        std::vector<std::string>{"-include-pch", header.path, "-c", "-x", "c++", input.path(), "-o", "-"};
     if (in_two_steps) command.push_back("-emit-llvm");
     Outcome outcome = run_program(command, files, in_two_steps ? &unoptimized : &object);
     if (outcome.succeeded && in_two_steps) {
@@ -489,24 +497,30 @@ std::string in_terms_of_metal(std::string messages) {
     return messages;
 }
 
-// A text as it is checked, in C++14 but for what Metal 4 needs.
-Outcome checked(const std::string &text, const Options &options, const Settings &with,
+// How a text is checked: in C++14 but for what Metal 4 needs.
+Preamble of_checks(const Options &options, const Settings &with) {
+    return {with.include_directory + "/strict/metal_stdlib",
+            {options.version >= 400 ? standard(options.version) : "-std=c++14", "-O0", "-Xclang",
+             "-disable-llvm-passes", "-gline-tables-only", "-Wno-everything", "-Werror=vla",
+             "-Werror=c++11-narrowing", "-Werror=address-of-temporary", "-Werror=static-float-init",
+             "-flax-vector-conversions=none", "-fdeclspec", "-nostdinc++",
+             "-D__METAL_VERSION__=" + std::to_string(options.version),
+             // As it stands: no constant is folded, and a bfloat is added as one.
+             "-ffp-exception-behavior=strict", "-frounding-math", "-Xclang", "-fbfloat16-excess-precision=none",
+             "-Xclang", "-ffloat16-excess-precision=none", "-I" + with.include_directory + "/strict",
+             "-I" + with.include_directory}};
+}
+
+Outcome checked(const std::string &text, const Preamble &preamble, const Settings &with,
                 const std::vector<std::string> &flags, const MemoryFile *code = nullptr) {
+    const Header header = headers().get(with, preamble);
+    if (!header.error.empty()) return {false, header.error};
     const MemoryFile input(text);
-    return run_program(
-        std::vector<std::string>{with.compiler} + flags +
-            std::vector<std::string>{
-                options.version >= 400 ? standard(options.version) : "-std=c++14", "-O0", "-Xclang",
-                "-disable-llvm-passes", "-gline-tables-only", "-Wno-everything", "-Werror=vla",
-                "-Werror=c++11-narrowing", "-Werror=address-of-temporary", "-Werror=static-float-init",
-                "-flax-vector-conversions=none", "-fdeclspec", "-nostdinc++",
-                "-D__METAL_VERSION__=" + std::to_string(options.version),
-                // As it stands: no constant is folded, and a bfloat is added as one.
-                "-ffp-exception-behavior=strict", "-frounding-math", "-Xclang", "-fbfloat16-excess-precision=none",
-                "-Xclang", "-ffloat16-excess-precision=none", "-I" + with.include_directory + "/strict",
-                "-I" + with.include_directory, "-include", with.include_directory + "/strict/metal_stdlib", "-x",
-                "c++", input.path(), "-o", "-"},
-        {&input}, code);
+    std::vector<const MemoryFile *> files = header.files;
+    files.push_back(&input);
+    return run_program(std::vector<std::string>{with.compiler} + flags + preamble.flags +
+                           std::vector<std::string>{"-include-pch", header.path, "-x", "c++", input.path(), "-o", "-"},
+                       files, code);
 }
 
 const std::vector<std::string> to_code = {"-S", "-emit-llvm", "-ferror-limit=20"};
@@ -522,13 +536,14 @@ std::string check(const std::string &source, const Options &options) {
     if (!text.succeeded) return text.output;
     const Translation translation = translate_for_check(text.output, options.version);
     if (!translation.error.empty()) return translation.error;
+    const Preamble preamble = of_checks(options, with);
     std::string made = definitions(options) + translation.text;
     const MemoryFile code;
-    Outcome outcome = checked(made, options, with, to_code, &code);
+    Outcome outcome = checked(made, preamble, with, to_code, &code);
     for (std::string before; !outcome.succeeded && before != made;) {
         before = made;
-        made = repaired(made, checked(made, options, with, located).output);
-        if (before != made) outcome = checked(made, options, with, to_code, &code);
+        made = repaired(made, checked(made, preamble, with, located).output);
+        if (before != made) outcome = checked(made, preamble, with, to_code, &code);
     }
     return outcome.succeeded ? mistakes_in(code.contents()) : in_terms_of_metal(outcome.output);
 }
