@@ -1,4 +1,4 @@
-"""Which types a function may have: those of its level, laid out for the simdgroups that run it."""
+"""The types that a function may have: types of its level, laid out for its simdgroups."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def verify_placed_results(op: Op, function: Func) -> None:
 
 
 def verify_placed_arguments(op: Op, position: int, function: Func) -> None:
-    """Check the types of the arguments of one of an op's regions, and of what a function gives."""
+    """Check the types of the arguments of one of an op's regions, and the types that a function returns."""
     for index, value in enumerate(op.regions[position].arguments):
         wrong = misplaced(value.type, function)
         if wrong is not None:
