@@ -604,7 +604,7 @@ class OnChip:
 
     @property
     def bandwidth(self) -> float:
-        """The part of what its memory can move, of what has to be moved."""
+        """The part of the launch in which its memory is busy."""
         return self.busy["memory"]
 
     def limit(self, registers: int, memory: int) -> str:
