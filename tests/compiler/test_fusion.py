@@ -256,6 +256,33 @@ def test_rows_move_what_they_must(name: str) -> None:
     assert sum(k.bytes for k in kernels) <= 1.25 * least
 
 
+def several(x: Array) -> tuple[Array, ...]:
+    y = chain(40)(x)
+    return y + 1, y * 2, y * y
+
+
+def product_and_functions(x: Array, w: Array) -> tuple[Array, ...]:
+    y = x @ w
+    return y + 1, np.sin(y)
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments"),
+    [
+        (several, (numbers(512, 256),)),
+        (product_and_functions, (numbers(128, 64) / 8, numbers(64, 128) / 8)),
+    ],
+)
+def test_what_only_one_kernel_needs_is_not_stored(
+    function: Callable[..., Any], arguments: tuple[Array, ...]
+) -> None:
+    found = iris.jit(function)(*arguments)
+    for was, now in zip(found, function(*map(_wide, arguments)), strict=True):
+        np.testing.assert_allclose(was, now, rtol=2e-4, atol=2e-4)
+    (kernel,) = iris.jit(function).kernels(*arguments)
+    assert kernel.bytes == sum(x.nbytes for x in (*arguments, *found))
+
+
 def test_each_boundary_says_why() -> None:
     _, arguments, _ = CASES["block"]
     lowered = COMPILED["block"].lower(*arguments)

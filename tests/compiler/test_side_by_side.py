@@ -261,6 +261,18 @@ def test_a_schedule_that_cannot_be_names_its_kernel() -> None:
         run(parse(LAUNCH.replace("i0: programs 8", "i1: programs 8")), "graph-to-tile")
 
 
+def test_a_schedule_that_cannot_be_shows_the_users_line() -> None:
+    compilation = iris.jit(lambda x: x / x.sum(axis=1, keepdims=True)).lower(
+        np.ones((64, 48), np.float32)
+    )
+    text = re.sub(r"i1: \w+ \d+ of 48", "i1: programs 4 of 48", compilation.fused)
+    edited = compilation.edited(text)
+    with pytest.raises(
+        PipelineError, match=r"by its schedule: i1: it is reduced .*\n.*\n.*x / x\.sum"
+    ):
+        print(edited.msl)
+
+
 def test_a_kernel_without_a_schedule_among_others_is_an_error() -> None:
     text = LAUNCH.replace(" schedule=[i0: programs 8 of 5]", "")
     with pytest.raises(PipelineError, match=r"such as @one, but <graph\.kernel"):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +144,25 @@ def test_what_explain_says(attention: Compilation) -> None:
     assert lines[0].endswith(f"run as 2 kernels, in this order: `@{one}`, `@{other}`.")
     assert "is written to memory: a matrix product would be recomputed" in lines[1]
     assert [line for line in lines if line.startswith("@")] == [f"@{one}:", f"@{other}:"]
+
+
+@pytest.mark.parametrize("shape", [(8, 8), (64, 1000), (1024, 1024)])
+@pytest.mark.parametrize(
+    "function", [lambda x: x + 1, lambda x: np.exp(x).sum(0), lambda x: x @ x.T]
+)
+def test_what_limits_a_kernel_is_what_takes_most(
+    function: Callable[[Any], Any], shape: tuple[int, int]
+) -> None:
+    compilation = iris.jit(function).lower(np.zeros(shape, np.float32))
+    for kernel in compilation.kernels:
+        chip = next(on for on in kernel.estimate.chips if on.chip.name == "apple-m1")
+        line = next(line for line in kernel.explain().splitlines() if "cost model" in line)
+        found = re.search(r": (.*) limits? it.*\. (.*) alone takes? (\d+)% .*, (\d+)%; a", line)
+        assert found is not None, line
+        limit, part, most, second = found.groups()
+        assert part.lower() in limit
+        most_of_all, next_most, *_ = sorted(chip.busy.values(), reverse=True)
+        assert (int(most), int(second)) == (round(100 * most_of_all), round(100 * next_most))
 
 
 def test_sources_are_functions(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from iris.errors import ArgumentError
 from iris.frontend.tracing import error_here
 from iris.ir.control import Func
 from iris.ir.core import Level, Module, Value
-from iris.ir.graph import Kernel
+from iris.ir.graph import Kernel, launches_in
 from iris.ir.math import element_type
 from iris.ir.text.parser import parse
 from iris.ir.text.printer import to_text
@@ -167,9 +167,16 @@ class ArrayCompilation(Shown):
 
     @cached_property
     def stages(self) -> list[Stage]:
-        """The stages of the graph, made by running its passes again on what was traced."""
+        """The stages of the graph, made by running its passes again on what was traced.
+
+        The last one is `fit`, if kernels did not fit: some are cut then, or have other schedules.
+        """
         pipeline = Pipeline() if self._is_given else GRAPH_PIPELINE.on(self._target)
-        return stages_of(self.traced, pipeline)
+        stages = stages_of(self.traced, pipeline)
+        compiled = self._program.as_compiled(self._target)
+        if compiled != stages[-1].module:
+            stages.append(Stage("fit", Level.GRAPH, compiled, 0.0, True, {}, {}, ()))
+        return stages
 
     @property
     def _is_given(self) -> bool:
@@ -183,7 +190,7 @@ class ArrayCompilation(Shown):
 
     @property
     def fused(self) -> str:
-        """The graph with a region for each kernel."""
+        """The graph with a region for each kernel, as they are compiled."""
         return self.stages[-1].text
 
     @cached_property
@@ -246,6 +253,10 @@ class ArrayCompilation(Shown):
                 f"the graph takes or returns other arrays than @{own.symbol}; it must compute the "
                 "same function"
             )
+        lines = {kernel.name: kernel.op.location for kernel in self._program.kernels}
+        for launch in launches_in(given.body):
+            for op in (launch, *launch.kernels):  # the text has no lines
+                op.location = op.location or lines.get(launch.symbol)
         program = GraphProgram.of(module, self._target, self._program.constants)
         run = partial(self._run, program=program)
         return ArrayCompilation(module, program, run, self._target, self._device)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from iris.compiler.compilation import Emitter, entry_of, level_of, optimize, target_of
 from iris.compiler.options import Options
@@ -31,6 +30,37 @@ if TYPE_CHECKING:
 
 Lowered = TypeVar("Lowered")
 PRODUCTS = graph.Matmul, graph.Conv2d
+# A kernel that spills is cut for threads of fewer and fewer registers: each time of this part.
+REGISTERS_LEFT = 3 / 4
+LEAST_REGISTERS = 8
+
+
+class _Lowering(NamedTuple):
+    """A kernel by the schedule that it is lowered by, and the function that it becomes."""
+
+    module: Module
+    entry: Func
+    emitter: Emitter
+
+    @staticmethod
+    def of(module: Module, pipeline: Pipeline) -> _Lowering:
+        emitter = Emitter()
+        return _Lowering(
+            module, entry_of(optimize(module, pipeline, text_of=emitter.text)), emitter
+        )
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Kernels that compute what one does, as they are made for a target."""
+
+    target: Target
+    module: Module
+    kernels: list[GraphKernel]
+
+    @property
+    def count(self) -> int:
+        return sum([len(kernel.op.kernels) for kernel in self.kernels])
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,9 +72,7 @@ class GraphKernel:
     inputs: tuple[Value, ...]
     module: Module  # a function of the inputs that has only this kernel
     keeps_schedule: bool  # even if that does not fit
-    _lowered: dict[tuple[Level, Target], tuple[Func, Emitter]] = field(
-        default_factory=dict, repr=False
-    )
+    _lowered: dict[tuple[Level, Target], _Lowering] = field(default_factory=dict, repr=False)
 
     @property
     def name(self) -> str:
@@ -86,14 +114,16 @@ class GraphKernel:
 
     def lowered(self, level: Level, target: Target) -> Func:
         """The kernel as a function at a level."""
-        return self._lower(level, target)[0]
+        return self._lower(level, target).entry
 
-    def _lower(self, level: Level, target: Target) -> tuple[Func, Emitter]:
+    def fitted(self, level: Level, target: Target) -> Module:
+        """The kernel by the schedule that it is lowered by, which may not be its own."""
+        return self.module if self.keeps_schedule else self._lower(level, target).module
+
+    def _lower(self, level: Level, target: Target) -> _Lowering:
         key = level, target
         if key not in self._lowered:
-            emitter = Emitter()
-            lower = functools.partial(optimize, text_of=emitter.text)
-            self._lowered[key] = entry_of(self.fitting(level, target, lower)), emitter
+            self._lowered[key] = self.fitting(level, target, _Lowering.of)
         return self._lowered[key]
 
     def spills(self, target: Target) -> bool:
@@ -109,27 +139,50 @@ class GraphKernel:
         needs = needs_of(self.lowered(Level.METAL, target), target)
         return needs.registers > target.thread_registers
 
-    def cut(self, target: Target) -> bool:
-        """Put several kernels in its place, as `fuse` divides it for a target, if that can."""
-        parts = without_schedules(self.module)
-        try:
-            Fuse(target).run(parts)
-        except CannotFuse:
-            return False
-        Schedule(target).run(parts)
-        function = entry_of(parts)
-        launches = graph.launches_in(function.body)
-        if sum(len(launch.kernels) for launch in launches) <= len(self.op.kernels):
-            return False
+    def cut(self, target: Target) -> Cut | None:
+        """Several kernels instead of this one that do not spill, if it can be cut.
+
+        `fuse` divides it for threads of fewer and fewer registers, until no part spills: the more
+        registers, the less is cut off.
+        """
+        cut: Cut | None = None
+        registers = int(REGISTERS_LEFT * target.thread_registers)
+        while registers >= LEAST_REGISTERS:
+            fewer = replace(target, thread_registers=registers)
+            registers = int(REGISTERS_LEFT * registers)
+            try:
+                other = self.cut_for(fewer)
+            except CannotFuse:
+                continue
+            if other.count > len(self.op.kernels) and (cut is None or other.module != cut.module):
+                cut = other
+                if not any(kernel.spills(target) for kernel in cut.kernels):
+                    break
+        return cut
+
+    def cut_for(self, target: Target) -> Cut:
+        """The kernels that `fuse` makes of this one for a target; raises `CannotFuse`."""
+        module = without_schedules(self.module)
+        Fuse(target).run(module)
+        Schedule(target).run(module)
+        return Cut(target, module, kernels_of(entry_of(module)))
+
+    def replaced(self, cut: Cut) -> list[GraphKernel]:
+        """Put the kernels of a cut in its place."""
+        function = entry_of(cut.module)
         inner = dict(zip(function.body.arguments, self.op.inputs, strict=True))
+        launches = []
         for op in function.body:
             if not op.terminator:
-                self.op.insert_before(op.clone(inner))
+                copy = op.clone(inner)
+                self.op.insert_before(copy)
+                if isinstance(copy, graph.Kernel | graph.Launch):
+                    launches.append(copy)
         for result, value in zip(self.outputs, function.body.end.operands, strict=True):
             inner[value].name = result.name
             result.replace_by(inner[value])
         self.op.erase()
-        return True
+        return [replace(own, op=op) for own, op in zip(cut.kernels, launches, strict=True)]
 
     def fitting(
         self, level: Level, target: Target, lower: Callable[[Module, Pipeline], Lowered]
@@ -142,7 +195,7 @@ class GraphKernel:
 
     def emitted(self, device: Device) -> tuple[Func, Source | None]:
         """What a device compiles: the kernel, and its text where the device accepts that."""
-        entry, emitter = self._lower(level_of(device), target_of(device))
+        _, entry, emitter = self._lower(level_of(device), target_of(device))
         self._lowered.clear()  # a device keeps of it what it needs
         return entry, emitter.source(entry, device)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from functools import cached_property
 from math import prod
 from typing import Any, NamedTuple
@@ -15,14 +14,14 @@ from iris import knobs
 from iris.compiler.compilation import entry_of, level_of, optimize, target_of
 from iris.compiler.compile_times import compiling
 from iris.compiler.dumps import is_dumped
-from iris.compiler.graph_kernels import GraphKernel, compile_all, kernels_of
+from iris.compiler.graph_kernels import Cut, GraphKernel, compile_all, kernels_of
 from iris.compiler.pipelines import GRAPH_PIPELINE
 from iris.errors import ArgumentError
 from iris.frontend.arrays import TensorSpec, spec_of
 from iris.frontend.tracing import error_here
 from iris.ir.control import Func
-from iris.ir.core import Module, Value
-from iris.ir.graph import storage_root
+from iris.ir.core import Level, Module, Value
+from iris.ir.graph import launches_in, storage_root
 from iris.ir.math import element_type
 from iris.ir.scalar import storage
 from iris.passes.graph.tiling.kernel_regions import is_scheduled
@@ -31,10 +30,6 @@ from iris.runtime.buffer import Buffer
 from iris.runtime.device import Array, ArrayArgument, Device, LaunchTemplate, Place, RecordedLaunch
 from iris.runtime.recorder import RECORDER, refuse_while_recording
 from iris.targets import Target
-
-# A kernel whose threads would spill is planned again, for threads of half as many registers, then
-# of a quarter and so on.
-MOST_HALVES = 5
 
 
 class _CompiledGraph(NamedTuple):
@@ -59,6 +54,7 @@ class GraphProgram:
         keep_schedules: bool = False,
         known: Iterable[GraphKernel] = (),
     ):
+        self.module = fused
         self.function: Func = entry_of(fused)
         check_overwritten(self.function, self.function.body.arguments)
         self.kernels = kernels_of(self.function, keep_schedules=keep_schedules, known=known)
@@ -75,6 +71,15 @@ class GraphProgram:
         first: dict[str, GraphKernel] = {}
         return [first.setdefault(kernel.unnamed, kernel) for kernel in self.kernels]
 
+    def as_compiled(self, target: Target) -> Module:
+        """The graph with the schedules that its kernels are lowered by."""
+        copy = self.module.clone()
+        for launch, kernel in zip(launches_in(entry_of(copy).body), self.kernels, strict=True):
+            (fitted,) = launches_in(entry_of(kernel.fitted(Level.METAL, target)).body)
+            for op, other in zip(launch.kernels, fitted.kernels, strict=True):
+                op.set_attribute("schedule", other.schedule)
+        return copy
+
     @staticmethod
     def of(module: Module, target: Target, constants: Sequence[Array] = ()) -> GraphProgram:
         """A graph in kernels, for a target; if it has kernels with schedules, those stay."""
@@ -82,16 +87,8 @@ class GraphProgram:
             return GraphProgram(module, constants, keep_schedules=True)
         fused = optimize(module, GRAPH_PIPELINE.on(target))
         program = GraphProgram(fused, constants)
-        for halves in range(1, MOST_HALVES):
-            both = zip(program.kernels, program.equal, strict=True)
-            crowded = [kernel for kernel, first in both if first.spills(target)]
-            if not crowded:
-                break
-            roomy = replace(target, thread_registers=target.thread_registers >> halves)
-            cuts = [kernel.cut(roomy) for kernel in crowded]
-            if any(cuts):
-                program = GraphProgram(fused, constants, known=program.kernels)
-        return program
+        known = _without_spills(program, target)
+        return program if known is None else GraphProgram(fused, constants, known=known)
 
     def run(
         self, device: Device, arguments: Sequence[Any], into: Buffer | None = None
@@ -176,6 +173,22 @@ class GraphProgram:
         """A tensor, with the number of its memory."""
         type_ = element_type(value.type)
         return ArrayArgument(self._slot(value), 0, type_.element, type_.shape)
+
+
+def _without_spills(program: GraphProgram, target: Target) -> list[GraphKernel] | None:
+    """Put several kernels in the place of each that would spill registers, if that can be cut; the
+    kernels that there are then, or None if none was cut."""
+    kernels: list[GraphKernel] = []
+    cuts: dict[GraphKernel, Cut | None] = {}  # of the first of equal kernels
+    for kernel, first in zip(program.kernels, program.equal, strict=True):
+        if first not in cuts:
+            cuts[first] = first.cut(target) if first.spills(target) else None
+        cut = cuts[first]
+        if cut is None:
+            kernels.append(kernel)
+        else:
+            kernels += kernel.replaced(cut if kernel is first else kernel.cut_for(cut.target))
+    return None if all(cut is None for cut in cuts.values()) else kernels
 
 
 class BufferAssignment:

@@ -595,9 +595,17 @@ class OnChip:
     spent: dict[str, float]  # cycles of a core that a program spends, by where
     cycles: float  # of a core, between two programs that end
     milliseconds: float  # of a launch
-    bottleneck: str
+    busy: dict[str, float]  # the part of that time which each part of the chip alone would take
     peak: float  # the part of what the chip can compute
-    bandwidth: float  # the part of what its memory can move, of what has to be moved
+
+    @property
+    def bottleneck(self) -> str:
+        return max(self.busy, key=self.busy.__getitem__)
+
+    @property
+    def bandwidth(self) -> float:
+        """The part of the launch in which its memory is busy."""
+        return self.busy["memory"]
 
     def limit(self, registers: int, memory: int) -> str:
         """What limits it, with the registers of a thread and the memory of a threadgroup."""
@@ -790,9 +798,8 @@ def on_chip(
         parts[0].spent,
         parts[0].cycles,
         slowest * 1e3,
-        max(seconds, key=seconds.__getitem__),
+        {name: n / slowest if slowest else 0.0 for name, n in seconds.items()},
         flops / most / slowest if slowest else 0.0,
-        seconds["memory"] / slowest if slowest else 0.0,
     )
 
 

@@ -14,13 +14,15 @@ from iris.targets import Target
 
 Data = dict[str, Any]
 
-BUSY = {
-    "alu": "arithmetic",
-    "matrix": "matrix products",
+PARTS = {
+    "arithmetic": "arithmetic",
     "shared": "threadgroup memory",
     "shuffle": "shuffles",
     "L1": "the first cache",
     "L2": "the second cache",
+    "waiting": "waiting",
+    "latency": "waiting for memory",
+    "memory": "memory",
 }
 LIMITS = {
     "waiting": "waiting limits it: too few simdgroups fit on a core to fill each other's gaps",
@@ -40,7 +42,7 @@ def about_kernel(data: Data, tiles: Module, estimate: Estimate, target: Target) 
     ]
     chip = next((on for on in estimate.chips if on.chip == target), None)
     if chip is not None:
-        sentences.append(_limit(chip, estimate))
+        sentences.append(_limit(chip))
     sentences.append(_room(data, target, chip))
     if data["memory"]["arrays"]:
         sentences.append(_memory(data))
@@ -49,16 +51,17 @@ def about_kernel(data: Data, tiles: Module, estimate: Estimate, target: Target) 
     return sentences
 
 
-def _limit(chip: OnChip, estimate: Estimate) -> str:
-    busiest = max(chip.spent, key=chip.spent.__getitem__)
-    total = sum(chip.spent.values()) or 1
-    part = BUSY.get(chip.bottleneck, chip.bottleneck)
-    how = LIMITS.get(chip.bottleneck, f"{part} {'limit' if part.endswith('s') else 'limits'} it")
+def _limit(chip: OnChip) -> str:
+    limit, second, *_ = sorted(chip.busy, key=lambda part: -chip.busy[part])
+    part = PARTS[limit]
+    plural = part.endswith("s")
+    how = LIMITS.get(limit, f"{part} {'limit' if plural else 'limits'} it")
     return (
         f"By the cost model a launch takes {chip.milliseconds * 1e3:.3g} µs on {chip.chip.name}: "
-        f"{how}. Of the work of a program {chip.spent[busiest] / total:.0%} is {BUSY[busiest]}; a "
-        f"launch reaches {chip.peak:.0%} of the peak in flops and {chip.bandwidth:.0%} of the "
-        "bandwidth of memory."
+        f"{how}. {part[0].upper()}{part[1:]} alone {'take' if plural else 'takes'} "
+        f"{chip.busy[limit]:.0%} of that time, and what comes next, {PARTS[second]}, "
+        f"{chip.busy[second]:.0%}; a launch reaches {chip.peak:.0%} of the peak in flops and "
+        f"{chip.bandwidth:.0%} of the bandwidth of memory."
     )
 
 

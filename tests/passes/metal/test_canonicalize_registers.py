@@ -76,6 +76,17 @@ CASES: dict[str, list[tuple[str, str | None]]] = {
         ("%p: regs<4xi32> = metal.pattern [1, 2]\n%c: regs<4xi32> = mul %p, %i\n"
          "%r: regs<2xi32> = metal.take [2, 0] %c", None),
     ],
+    "slice_of_repeated": [
+        ("%c: regs<6xf32> = metal.take [2, 1, 2, 1, 2, 1] %a\n%r: regs<2xf32> = metal.slice %c, %k",
+         "%r: regs<2xf32> = metal.take [2, 1] %a"),
+        ("%c: regs<4xf32> = metal.take [0, 1, 0, 1] %a\n%r: regs<4xf32> = metal.slice %c, %k",
+         "%r: regs<4xf32> = metal.take [0, 1, 0, 1] %a"),
+        ("%c: regs<3xf32> = metal.take [3, 3, 3] %a\n%r: f32 = metal.slice %c, %k",
+         "%r: f32 = metal.take [3] %a"),
+        ("%c: regs<4xf32> = metal.take [2, 1, 1, 2] %a\n%r: regs<2xf32> = metal.slice %c, %k",
+         None),
+        ("%c: regs<4xf32> = exp %a\n%r: regs<2xf32> = metal.slice %c, %k", None),
+    ],
 }  # fmt: skip
 
 
@@ -145,7 +156,7 @@ def random_function(seed: int) -> Module:
     for _ in range(rng.randint(4, 14)):
         name, count, dtype = rng.choice(values[-6:])
         alike = [v for v in values if v[1:] == (count, dtype)]
-        kind = rng.randrange(7)
+        kind = rng.randrange(8)
         if kind == 0:
             bits = rng.randint(1, 3)
             images = [rng.randrange(16) for _ in range(bits)]
@@ -160,6 +171,13 @@ def random_function(seed: int) -> Module:
             emit(count + other[1], dtype, f"metal.join {name}, {other[0]}")
         elif kind == 4:
             emit(count, dtype, f"add {name}, {rng.choice(alike)[0]}")
+        elif kind == 5 and count % 2 == 0:
+            part = [rng.randrange(count) for _ in range(rng.randint(1, 2))]
+            indices = [*part, *(part if rng.random() < 0.7 else reversed(part))]
+            emit(len(indices), dtype, f"metal.take {indices} {name}")
+            number = rng.choice((0, 1))
+            emit(1, "i32", f"constant {number}")
+            emit(len(part), dtype, f"metal.slice %v{len(lines) - 2}, %v{len(lines) - 1}")
         elif count > 1:
             size = rng.randint(1, count)
             indices = [rng.randrange(count) for _ in range(size)]

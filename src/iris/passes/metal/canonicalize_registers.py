@@ -5,7 +5,7 @@ from __future__ import annotations
 from iris.ir import math
 from iris.ir.core import Facet, Op, Value
 from iris.ir.math import Constant, element_type
-from iris.ir.metal import Join, Literal, Pattern, Splat, Take, count_of, take
+from iris.ir.metal import Join, Literal, Pattern, Slice, Splat, Take, count_of, take
 from iris.ir.rewriter import Rewriter
 from iris.passes.generic.canonicalize import rules
 
@@ -31,6 +31,17 @@ def constant_splat(op: Splat, rewriter: Rewriter) -> None:
     """A constant in every element is a constant."""
     if isinstance(op.x.op, Constant):
         rewriter.replace(op, Constant.of_bits(op.x.op.bits, element_type(op.result.type)))
+
+
+@rules(Slice)
+def slice_of_repeated(op: Slice, rewriter: Rewriter) -> None:
+    """If all parts are the same elements, that part is taken: the whole array need not be held."""
+    source = op.x.op
+    if isinstance(source, Take):
+        width = count_of(op.result.type)
+        part = source.indices[:width]
+        if source.indices == part * (len(source.indices) // width):
+            rewriter.replace(op, Take(part, source.x, op.result.type))
 
 
 @taken(Constant)

@@ -238,9 +238,12 @@ class ElementGraph:
     @cached_property
     def operands(self) -> list[list[int]]:
         """By the place of each element among the expressions the numbers of those that it reads,
-        each once."""
+        each once.  One that is only another name reads none: its users read what it names."""
         numbers, reads = self.numbers, self.reads
-        return [list(dict.fromkeys([numbers[r] for r in reads[ref]])) for ref in self.exprs]
+        return [
+            [] if isinstance(e, Alias) else list(dict.fromkeys([numbers[r] for r in reads[ref]]))
+            for ref, e in self.exprs.items()
+        ]
 
     @cached_property
     def aggregates(self) -> dict[ElementRef, Aggregate]:
@@ -257,11 +260,6 @@ class ElementGraph:
         """By the place of each element how many registers of 32 bits it takes."""
         sizes = zip(self.exprs.values(), self.bytes, strict=True)
         return [0 if isinstance(e, SplatExpr) else -(-size // 4) for e, size in sizes]
-
-    @cached_property
-    def aliases(self) -> set[int]:
-        """The places of elements that are only other names."""
-        return {n for n, e in enumerate(self.exprs.values()) if isinstance(e, Alias)}
 
     @cached_property
     def rescaled(self) -> dict[ElementRef, list[ElementRef]]:

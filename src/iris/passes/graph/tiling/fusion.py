@@ -505,12 +505,16 @@ class Fusion:
                 for other in kernels:
                     with suppress(CannotFuse):
                         merged = self._merged(one, other)
+                        for value in (*one.outputs, *other.outputs):
+                            if value not in merged.outputs:
+                                del self.stored[value], self.kernels[value]
                         self._adopt([merged])
                         kernels[kernels.index(other)] = merged
                         break
 
     def _merged(self, one: Candidate, other: Candidate) -> Candidate:
-        """One kernel instead of two; raises `CannotFuse` if there is none, or it costs more."""
+        """One kernel instead of two, which does not store what only it needs; raises `CannotFuse`
+        if there is none, or it costs more."""
         shapes = _shape(one.outputs[0]), _shape(other.outputs[0])
         if shapes[0] != shapes[1]:
             raise CannotFuse(f"results of a kernel have one shape, not {shapes[0]} and {shapes[1]}")
@@ -520,8 +524,13 @@ class Fusion:
             raise CannotFuse("they read no tensor that both need")
         if self._between(one, other) or self._between(other, one):
             raise CannotFuse("one needs the result of a third kernel that needs the other's")
-        outputs = sorted((*one.outputs, *other.outputs), key=self._position)
-        merged = self._candidate(tuple(outputs))
+        both = sorted((*one.outputs, *other.outputs), key=self._position)
+        outputs = [
+            value
+            for value in both
+            if value in self.results or not {one, other}.issuperset(self.kernels.readers(value))
+        ]
+        merged = self._candidate(tuple(outputs), [v for v in both if v not in outputs])
         if not {*merged.inputs} <= {*one.inputs, *other.inputs}:
             raise CannotFuse(
                 "together they would wait for a result that one of them computes itself"

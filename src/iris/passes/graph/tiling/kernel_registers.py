@@ -107,11 +107,11 @@ def _most_held(elements: ElementGraph, order: Sequence[int], sizes: Sequence[int
 def most_alive(elements: ElementGraph, order: Sequence[int], sizes: Sequence[int]) -> int:
     """The greatest sum of the sizes of elements that are alive at once: computed, and still to be
     used; the `order` has the last first."""
-    operands, aliases = elements.operands, elements.aliases
+    operands = elements.operands
     used: set[int] = set()  # later
     alive = most = 0
     for n in order:
-        if n >= len(operands) or n in aliases:
+        if n >= len(operands):
             continue
         for operand in operands[n]:
             if operand not in used:

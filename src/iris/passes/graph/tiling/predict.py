@@ -12,6 +12,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from functools import lru_cache
 from math import inf, prod
+from typing import TypeAlias
 
 import numpy as np
 
@@ -39,7 +40,7 @@ from iris.passes.graph.tiling.element_exprs import (
 from iris.passes.graph.tiling.element_graph import ElementGraph
 from iris.passes.graph.tiling.element_ref import ElementRef
 from iris.passes.graph.tiling.emission_order import emission_order
-from iris.passes.graph.tiling.index_expr import Axis, IndexExpr
+from iris.passes.graph.tiling.index_expr import Axis, IndexExpr, Quotient, Remainder
 from iris.passes.graph.tiling.kernel_cost import loops_of, tensor_bytes
 from iris.passes.graph.tiling.kernel_registers import most_alive
 from iris.passes.graph.tiling.kernel_schedule import KernelSchedule
@@ -53,6 +54,9 @@ from iris.targets import Target
 # of each fragment that it loads.
 ITERATION_OPERATIONS = 12
 FRAGMENT_OPERATIONS = 1.75
+
+
+IndexArray: TypeAlias = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 
 @dataclass(frozen=True, order=True)
@@ -355,16 +359,40 @@ def _access(
     """Count bytes and lines of a load or store of at most `most` neighbours at once; each line is
     taken to be needed whole."""
     size, tile = ref.element.bytes, schedule.lanes_along(axes)
-    neighbours = [
-        schedule.lanes.get(atom, 1) for atom, n in offset.terms if n == 1 and isinstance(atom, Axis)
-    ]
-    together = max(neighbours, default=1)
-    together = together if most is None else min(together, most)
+    of_tile = [tile]
+    for axis in {atom: None for atom in offset.atoms() if isinstance(atom, Axis)}:
+        lanes = schedule.lanes.get(axis, 1)
+        if lanes > 1:
+            together = lanes if most is None else min(lanes, most)
+            each = _lines_along(offset, axis, lanes, together, target.line_bytes // size)
+            of_tile.append(tile // lanes * each)
     elements = times * _computed(schedule, axes)
     counts.device.loaded += elements * size
-    lines = elements // tile * (tile // together * -(-together * size // target.line_bytes))
+    lines = elements // tile * min(of_tile)
     counts.device.lines += lines
     counts.device.passed += lines * target.line_bytes
+
+
+@lru_cache(maxsize=256)
+def _lines_along(offset: IndexExpr, axis: Axis, lanes: int, together: int, line: int) -> int:
+    """How many lines of some elements the lanes along an axis need, if that many access memory
+    together."""
+    numbers = _values(offset, axis, np.arange(lanes)) // line
+    starts = range(0, lanes, together)
+    return sum([len(np.unique(numbers[start : start + together])) for start in starts])
+
+
+def _values(index: IndexExpr, axis: Axis, lanes: IndexArray) -> IndexArray:
+    """The values of an index for the lanes along an axis; all other axes are 0."""
+    total = np.full(len(lanes), index.constant)
+    for atom, n in index.terms:
+        if atom is axis:
+            total += n * lanes
+        elif isinstance(atom, Quotient):
+            total += n * (_values(atom.dividend, axis, lanes) // atom.divisor)
+        elif isinstance(atom, Remainder):
+            total += n * (_values(atom.dividend, axis, lanes) % atom.divisor)
+    return total
 
 
 def _accumulators(schedule: KernelSchedule) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
-from iris.errors import PipelineError
+from iris.errors import PipelineError, SourceSpot
 from iris.ir import tile
 from iris.ir.builder import Builder
 from iris.ir.control import Func, If, Return, Yield
@@ -32,7 +32,15 @@ def schedule_of(kernel: Kernel) -> KernelSchedule:
     try:
         return KernelSchedule.read(elements_of(kernel), kernel.schedule)
     except CannotFuse as error:
-        raise PipelineError(f"@{kernel.symbol} cannot run by its schedule: {error}") from None
+        raise _cannot_run(kernel, error) from None
+
+
+def _cannot_run(op: Kernel | Launch, error: CannotFuse) -> PipelineError:
+    """The error for a schedule that cannot be followed, with the user's line."""
+    message = f"@{op.symbol} cannot run by its schedule: {error}"
+    if op.location is None:
+        return PipelineError(message)
+    return PipelineError(f"{message}\n{SourceSpot.of_line(op.location.file, op.location.line)}")
 
 
 def chosen_schedule(kernel: Kernel, max_tile_bytes: int, target: Target) -> KernelSchedule:
@@ -65,7 +73,7 @@ def lower_launch(launch: Kernel | Launch, function: Func) -> Func:
         func = build_tile_func(parts, function.body.arguments, function)
         func.set_simdgroups(_simdgroups(schedules))
     except CannotFuse as error:
-        raise PipelineError(f"@{launch.symbol} cannot run by its schedule: {error}") from None
+        raise _cannot_run(launch, error) from None
     return func
 
 
