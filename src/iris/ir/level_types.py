@@ -41,7 +41,7 @@ def verify_placed_results(op: Op, function: Func) -> None:
 
 
 def verify_placed_arguments(op: Op, position: int, function: Func) -> None:
-    """Check the types of the arguments of one of an op's regions, and the types that a function returns."""
+    """Check the types of the arguments of one of an op's regions, and of a function's results."""
     for index, value in enumerate(op.regions[position].arguments):
         wrong = misplaced(value.type, function)
         if wrong is not None:
