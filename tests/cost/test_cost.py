@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from math import prod
 from typing import Any
@@ -13,7 +14,7 @@ import iris
 from counting import Counting
 from iris.compiler.compilation import entry_of
 from iris.compiler.kernel import Kernel
-from iris.cost.estimate import Counts, cost, count, estimate
+from iris.cost.estimate import Counts, cost, count, estimate, on_chip
 from iris.cost.occupancy import second_buffer_pays, simdgroups_per_core
 from iris.cost.sample import Sizes
 from iris.errors import DeclarationError
@@ -520,6 +521,43 @@ def test_the_last_round_takes_as_long_as_a_launch_of_its_own() -> None:
     full, alone = time(3 * round_), time(7)
     assert time(3 * round_ + 7) == pytest.approx(full + alone)
     assert alone > 5 * full * 7 / (3 * round_)
+
+
+def adding(sums: int, terms: int, programs: int, held: int) -> Any:
+    """What it costs on an H100 that 4 simdgroups of a program add products to sums of a thread."""
+    work = {"alu": 4 * 32 * sums * terms}
+    counts = Counts(work=Counter(work), sums=Counter(work), terms=4 * terms, copies=terms)
+    return on_chip(H100, counts, Sizes((programs, 1, 1)), 4, held, 0)
+
+
+@pytest.mark.parametrize("sums, each", [(8, 1), (32, 1), (32, 2), (32, 5), (128, 2)])
+def test_simdgroups_that_add_to_sums_wait_for_terms_at_times_of_their_own(
+    sums: int, each: int
+) -> None:
+    """Each is in its cycle, of a wait and of an addition to all sums, at a random time."""
+    wait = int(H100.core.threadgroup_cycles)
+    times = np.random.default_rng(0).integers(wait + sums, size=(200_000, each))
+    busy = (times >= wait).any(axis=1).mean()
+    terms = 1000
+    cycles = adding(sums, terms, H100.cores * each, 4 * each).cycles
+    assert each * sums * terms / (each * cycles) == pytest.approx(busy, rel=0.02)
+
+
+def test_few_programs_of_the_last_round_add_products_more_slowly() -> None:
+    round_ = 4 * H100.cores
+    full, alone = (adding(32, 1000, n, 16).milliseconds for n in (2 * round_, H100.cores))
+    assert adding(32, 1000, 2 * round_ + H100.cores, 16).milliseconds == pytest.approx(full + alone)
+    assert alone > 1.5 * full / 8
+
+
+def test_a_product_of_scalars_adds_each_term_to_all_sums_of_a_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("IRIS_TARGET", "nvidia-h100")
+    a, b, c = (zeros(256, 256) for _ in range(3))
+    found = matmul.lower(a, b, c, 256, grid=(4, 4), T=64, TK=16).estimate
+    assert found.counts.sums["alu"] == 64 * 64 * 256
+    assert found.counts.terms == 256 * found.simdgroups
 
 
 def test_a_program_alone_on_a_core_loads_and_computes_in_turn() -> None:

@@ -89,7 +89,7 @@ class Counts:
 
     Flops and functions are of floats, and of all threads; a fused multiply-add is two flops.
     `work` has the elements that each part of the arithmetic hardware computes, `sums` those of them
-    that are products added to one of many sums of a thread, `touched` the lines of each array in
+    that are products added to one of the sums of a thread, `touched` the lines of each array in
     device memory, `results` the bytes that loops write to registers.  Matrix products, shuffles and
     barriers are as in the counters of the interpreter.
     """
@@ -105,6 +105,7 @@ class Counts:
     shared: Memory = field(default_factory=Memory)
     work: Counter[str] = field(default_factory=Counter)
     sums: Counter[str] = field(default_factory=Counter)
+    terms: int = 0  # that simdgroups add to all of their sums
     touched: Counter[Value] = field(default_factory=Counter)
     waits: int = 0  # iterations, or parts of them between barriers, that load from device memory
     copies: int = 0  # copies to threadgroup memory, for which threads do not wait
@@ -146,7 +147,8 @@ class _Walk:
         self.function = function
         self.meets = False  # whether a loop around what is looked at has barriers
         self.sample = Sample(function, sizes, others)
-        self.times = self.at_once = self.turns = 1
+        self.times = self.turns = 1
+        self.sums = 1  # of a thread, which the loop around adds to
         self.loop = 0  # the number of the outermost loop around what is looked at, or before it
         self.is_inside = False  # a loop
         # Since an iteration began, or the barrier before: whether it loads from device memory, and
@@ -353,9 +355,10 @@ def _multiplies(op: Op) -> bool:
 @cost(math.Fma)
 def fused(walk: _Walk, op: math.Fma) -> None:
     arithmetic(walk, op)
-    if walk.at_once >= MANY_SUMS:
+    if walk.sums > 1:
         elements = walk.threads * count_of(op.result.type)
         walk.counts.sums.update({part: n * elements for part, n in facts[math.Fma].work.items()})
+        walk.counts.terms += walk.simdgroups // walk.sums
 
 
 @cost(math.Transcendental, math.Sqrt)
@@ -506,12 +509,14 @@ MOST_ROUNDS = 8
 def foreach(walk: _Walk, op: metal.Foreach) -> None:
     # It is unrolled, or its body is all that runs: what is made of the number alone is known.
     walk.fixed.add(op.body.arguments[0])
-    around, walk.at_once = walk.at_once, walk.at_once * op.count
+    around = walk.sums
+    if op.in_place:
+        walk.sums *= op.count
     for number, times in _rounds(op.body, op.count):
         walk.sample.set(op.body.arguments[0], np.array([number]))
         with walk.repeated(times):
             walk.region(op.body)
-    walk.at_once = around
+    walk.sums = around
 
 
 @cost(control.For)
@@ -581,8 +586,6 @@ def if_(walk: _Walk, op: control.If) -> None:
 
 # Estimates.
 
-#: With so many sums in each thread, additions to them do not wait for each other.
-MANY_SUMS = 16
 _SPENT = ("alu", "matrix", "shared", "shuffle", "L1", "L2")  # where a program spends cycles
 
 
@@ -776,10 +779,10 @@ def on_chip(
 
     The programs of the last round, which do not fill the cores, take as long as a launch of their
     own: few of them can neither hide that they wait, nor use all of the chip's memory.  How long
-    they wait is known where the latency of memory is, and they do not wait for copies; elsewhere
-    rounds are not told apart."""
+    they wait is known where the latency of memory is; and few simdgroups that do not wait for
+    copies keep the hardware of matrices busy.  Elsewhere rounds are not told apart."""
     round_ = chip.cores * held // simdgroups
-    waits = chip.core.latency_cycles and not counts.copies
+    waits = chip.core.latency_cycles and not (counts.copies and counts.mmas)
     last = sizes.programs % round_ if waits else 0
     parts = [
         _run(chip, counts, programs, simdgroups, held, moved * programs / sizes.programs, spilled)
@@ -813,6 +816,26 @@ class _Run:
     slowest: float  # the seconds that all takes
 
 
+def _busy_by_sums(core: Core, simdgroups: int, adding: float) -> float:
+    """The part of the time that arithmetic is busy, if each simdgroup waits for a term, and then
+    has a scheduler add it to all of its sums, which takes `adding` cycles.
+
+    Simdgroups wait at times that are independent, and a scheduler is idle while all of its own do.
+    """
+    waits = core.threadgroup_cycles / (core.threadgroup_cycles + adding)
+    each = simdgroups / core.schedulers
+    return float(min(1, each) * (1 - waits ** max(1, each)))
+
+
+def _computing(counts: Counts, core: Core, alu: float, simdgroups: int) -> float:
+    """The cycles that arithmetic takes by some simdgroups, where enough of them take `alu`."""
+    sums = sum([n / core.rates[part] for part, n in counts.sums.items()])
+    if not (sums and core.threadgroup_cycles):
+        return alu / min(1, simdgroups / core.saturating_simdgroups)
+    adding = sums / _busy_by_sums(core, simdgroups, core.schedulers * sums / counts.terms)
+    return adding + (alu - sums) / min(1, simdgroups / core.saturating_simdgroups)
+
+
 def _run(
     chip: Target,
     counts: Counts,
@@ -842,16 +865,14 @@ def _run(
         apart = 0.0 if alone is None else _in_turn(alone, _spent(alone, chip, kept, spilled))
         met = _in_turn(counts, spent) - apart
         waiting = met / (programs if barriers else together) + apart / together
-    # With fewer simdgroups the hardware waits for results, unless there are other sums to add to.
-    alu, sums = spent["alu"], sum([n / core.rates[part] for part, n in counts.sums.items()])
-    enough = core.saturating_by_sums if 2 * sums > alu else core.saturating_simdgroups
-    slow = alu / min(1, together / enough)
+    # With fewer simdgroups the hardware waits for results.
+    slow = _computing(counts, core, spent["alu"], together)
     matrix = spent["matrix"] / min(1, together / core.schedulers)
     # What cores without programs do not ask for the others get, up to what one can take.
     idle = chip.cores / min(chip.cores, max(count, 1))
     share = max(core.l2_bytes, min(core.l2_port_bytes, core.l2_bytes * idle))
     # What products take from threadgroup memory is loaded an iteration before.
-    is_staged = bool(counts.mmas or sums) and counts.shared.loaded >= counts.device.loaded
+    is_staged = bool(counts.mmas or counts.sums) and counts.shared.loaded >= counts.device.loaded
     ahead = bool(counts.copies) or is_staged
     # Until an iteration has what it loads, and all simdgroups are at a barrier.
     delay = counts.waits * core.latency_cycles + barriers * core.barrier_cycles

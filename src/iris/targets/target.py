@@ -118,10 +118,10 @@ class Core:
     l2_port_bytes: float = 0
     #: Simdgroups that keep the arithmetic busy.
     saturating_simdgroups: int = 24
-    #: The same, where that is mostly to add products to many sums of each thread.
-    saturating_by_sums: int = 24
     #: From a load until memory answers.  0: no figure is published.
     latency_cycles: float = 0
+    #: From a load of threadgroup memory until a thread has it.  0: no figure is published.
+    threadgroup_cycles: float = 0
     #: Elements of `alu` that a function takes beside what `Facts.work` says, if it has to be as
     #: exact as `Target.ulps`.
     exactness: Mapping[str, int] = field(default_factory=dict, hash=False)

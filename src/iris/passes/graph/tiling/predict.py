@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from iris.cost.estimate import MANY_SUMS, Counts, on_chip
+from iris.cost.estimate import Counts, on_chip
 from iris.cost.occupancy import (
     OTHER_REGISTERS,
     second_buffer_pays,
@@ -151,8 +151,8 @@ class _Dot:
         products = self.iterations * self.rows * self.columns * self.depth
         work = {unit: int(amount * products) for unit, amount in facts[Fma].work.items()}
         counts.work.update(work)
-        if height * width >= MANY_SUMS * SIMDGROUP_WIDTH:
-            counts.sums.update(work)
+        counts.sums.update(work)
+        counts.terms += self.iterations * self.depth * among.rows * among.columns
         self._count(counts, among, cycles, accesses)
         return TERMS_AT_ONCE * (height // down + width // across)
 
