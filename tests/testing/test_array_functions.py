@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given, settings
 
 from iris.frontend.arrays import indexing
+from iris.frontend.arrays.protocol import FUNCTIONS, UFUNCS, name_of
 from iris.testing import array_functions
 from iris.testing.choices import Choices
+from iris.testing.numpy_calls import call_of, callees
 from support import counts
 
 
@@ -34,6 +36,59 @@ def test_functions_vary() -> None:
         dtypes |= {value.dtype.kind for value in function.values.values()}
     assert min(found[part] for part in parts) >= 5, found
     assert dtypes == {"b", "i", "u", "f"}
+
+
+# What no line calls as it calls others, and why.
+UNCALLED = {
+    "np.einsum": "lines of products call it",
+    **dict.fromkeys(("np.where", "np.take_along_axis"), "lines that choose call them"),
+    **dict.fromkeys(
+        ("np.array", "np.asarray", "np.asanyarray", "np.ascontiguousarray", "np.linspace"),
+        "they are told of a traced array by like= alone, which NumPy itself does not take",
+    ),
+    **dict.fromkeys(
+        (
+            "np.arange",
+            "np.empty",
+            "np.eye",
+            "np.full",
+            "np.identity",
+            "np.ones",
+            "np.tri",
+            "np.zeros",
+        ),
+        "they are told of a traced array by like= alone, which NumPy itself does not take",
+    ),
+    **dict.fromkeys(
+        ("np.shape", "np.ndim", "np.size", "np.result_type", "np.iscomplexobj", "np.isrealobj"),
+        "they give no array",
+    ),
+    "np.empty_like": "new memory holds anything",
+    "np.row_stack": "NumPy warns of it",
+}
+
+
+def test_every_function_is_called() -> None:
+    """Each is called as lines call it, until NumPy and Iris take a call."""
+    known = {name_of(f) for f in FUNCTIONS} | {name_of(f) for f in UFUNCS["__call__"]}
+    known |= {f"{name_of(f)}.{m}" for m, rules in UFUNCS.items() for f in rules if m != "__call__"}
+    rng = np.random.default_rng(0)
+    drafts = drawn(40)
+
+    def is_taken(callee: object) -> bool:
+        for draft in drafts * 10:
+            values, lines, exact = dict(draft.values), len(draft.lines), list(draft.exact)
+            draft.choices = Choices(rng.bytes(array_functions.BYTES))
+            draft._try(call_of(draft, callee))
+            is_new = len(draft.lines) > lines
+            draft.values, draft.lines, draft.exact = values, draft.lines[:lines], exact
+            if is_new:
+                return True
+        return False
+
+    listed = [callee for some in callees() for callee in some]
+    taken = {callee.text for callee in listed if is_taken(callee)}
+    assert known - taken == UNCALLED.keys() & known, (known - taken) ^ (UNCALLED.keys() & known)
 
 
 def test_a_wrong_rule_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

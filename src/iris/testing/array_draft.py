@@ -69,6 +69,7 @@ class Line(NamedTuple):
     text: str
     is_exact: bool = True
     any_call: bool = False  # which Iris may refuse
+    is_result: bool = False  # alone: no other line is made of it
 
 
 Maker: TypeAlias = "Callable[[ArrayDraft], Line]"
@@ -85,6 +86,8 @@ class ArrayDraft:
         self.arguments: dict[str, Array] = {}
         self.values: dict[str, Array] = {}
         self.exact: list[str] = []
+        self.results: set[str] = set()  # which no line is made of
+        self.is_careful = False  # whether to take exact values alone
         self.lines: list[str] = []
         for number in range(choices.of((2, 3))):
             self.values[f"a{number}"] = self.arguments[f"a{number}"] = self._argument()
@@ -123,6 +126,8 @@ class ArrayDraft:
         name = f"v{len(self.lines)}"
         self.lines.append(f"{name} = {line.text}")
         self.values[name] = value.astype(_narrow(value))
+        if line.is_result:
+            self.results.add(name)
         if line.is_exact and all(known in self.exact for known in used):
             self.exact.append(name)
 
@@ -138,9 +143,14 @@ class ArrayDraft:
         return True
 
     def _depends_on_bits(self, line: Line, value: Array) -> bool:
-        """Whether 64 bits give another value: it overflows, or is rounded."""
+        """Whether 64 bits give a value that this one is not rounded from: it overflows, or has 16
+        bits."""
         wide = {k: x.astype(_WIDE.get(x.dtype.kind, x.dtype)) for k, x in self.values.items()}
-        return not np.array_equal(value.astype(_narrow(value)), _evaluated(line.text, wide))
+        narrow, exact = value.astype(_narrow(value)), np.asarray(_evaluated(line.text, wide))
+        if narrow.shape != exact.shape or (value.dtype == np.float16 and np.any(_unit(value))):
+            return True
+        off = np.abs(np.subtract(narrow, exact, dtype=np.float64))
+        return not np.all(off <= _ROUNDED * _unit(narrow))
 
     def _refuses(self, line: Line) -> bool:
         """Whether Iris says that it does not do what a line asks for."""
@@ -190,7 +200,9 @@ class ArrayDraft:
 
     def some(self, fits: Callable[[Array], bool] = lambda x: True, *, exact: bool = False) -> str:
         """The name of a value, as often as not of a late one."""
-        names = [n for n, x in self.values.items() if fits(x) and (n in self.exact or not exact)]
+        exact = exact or self.is_careful
+        known = {n: x for n, x in self.values.items() if n not in self.results}
+        names = [n for n, x in known.items() if fits(x) and (n in self.exact or not exact)]
         if not names:
             return "a0"
         return self.choices.of(names[-3:] if self.choices.flag() else names)

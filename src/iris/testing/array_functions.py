@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from hypothesis import strategies as st
 
+from iris.frontend.arrays.padding import MODES
 from iris.testing.array_draft import ArrayDraft, Line
 from iris.testing.choices import Choices
 from iris.testing.numpy_calls import call
@@ -36,7 +37,7 @@ def _change(f: ArrayDraft) -> Line:
     """A part of it set, or added to."""
     x = f.shaped()
     key = f.key(x)
-    if "astype" in key:  # which may name a place twice
+    if "astype" in key or not f.values[x].size:  # which may name a place twice, or takes any shape
         return _index(f)
     number = "1" if f.values[x].dtype.kind == "b" else "2"
     value = f.choices.of(("1", number, f.some(lambda y: y.dtype == f.values[x].dtype)))
@@ -84,8 +85,17 @@ def _join(f: ArrayDraft) -> Line:
 def _pad(f: ArrayDraft) -> Line:
     x = f.shaped()
     widths = [(f.choices.below(3), f.choices.of((0, 1, 3))) for _ in f.values[x].shape]
-    mode = f.choices.of(("constant", "edge", "reflect", "wrap", "symmetric"))
-    return Line(f"np.pad({x}, {widths}, mode={mode!r})")
+    mode = f.choices.of([mode for mode in MODES if mode != "empty"])
+    option = MODES[mode]
+    given = f", {option}={f.choices.of(_PADDED_BY[option])}" if option and f.choices.flag() else ""
+    return Line(f"np.pad({x}, {widths}, mode={mode!r}{given})", mode != "mean", any_call=True)
+
+
+_PADDED_BY = {
+    "constant_values": ("1", "(2, 3)"),
+    "stat_length": ("1", "(2, 1)", "3"),
+    "reflect_type": ("'even'",),
+}
 
 
 def _move(f: ArrayDraft) -> Line:
@@ -172,13 +182,15 @@ def _product(f: ArrayDraft) -> Line:
     """`einsum` of one or two values; axes of the same size often share a letter."""
     choices = f.choices
     letters: dict[str, int] = {}
+    first = choices.below(10)  # of the letters: a result without its own has them by the alphabet
     operands, terms = [], []
     names = [f.shaped() for _ in range(choices.of((2, 2, 1)))]
     for name in names:
         term = ""
         for size in f.values[name].shape:
             known = [c for c, n in letters.items() if n == size and (c not in term)]
-            letter = known[0] if known and not choices.flag(3) else "ijklmnopqr"[len(letters) % 10]
+            new = "ijklmnopqr"[(first + len(letters)) % 10]
+            letter = known[0] if known and not choices.flag(3) else new
             letters.setdefault(letter, size)
             term += letter
         operands.append(f"{name}.astype(np.float32)")
@@ -213,7 +225,7 @@ class Function(ArrayDraft):
         _index,
         _move,
         _reduce,
-        *[call] * 6,
+        *[call] * 14,
     )
 
 

@@ -55,7 +55,8 @@ class Hunted(NamedTuple):
 
 
 class _End(BaseException):
-    """Ends the drawing, at once: there have been enough examples, or one has failed."""
+    """Ends the drawing, at once: there have been enough examples, one has failed, or the seconds
+    are over."""
 
 
 def hunt(
@@ -169,7 +170,7 @@ class _Batch:
         def one(example: Any) -> None:
             nonlocal found
             if time.monotonic() > end:
-                return
+                raise _End
             try:
                 self.property.holds([example], 0.0)
             except Exception as wrong:
@@ -177,7 +178,8 @@ class _Batch:
                     found = wrong, example
                     raise
 
-        with suppress(Exception):  # what is wrong, or that it stops being so at the end
+        # What is wrong, that it stops being so at the end, or that the seconds are over.
+        with suppress(Exception, _End):
             one()
         return found[0], repr(found[1])
 

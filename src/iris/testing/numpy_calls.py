@@ -23,6 +23,7 @@ class Callee(NamedTuple):
     options: tuple[str, ...]
     moves: bool  # elements, and computes none
     multiplies: bool  # and adds up: in 32 bits, whatever the integers
+    is_formula: bool  # which is not rounded as the ops that it is made of: it is close to NumPy's
 
 
 @cache
@@ -42,40 +43,61 @@ def callees() -> Sequence[Sequence[Callee]]:
 
 def _callee(text: str, rule: Rule, moves: bool) -> Callee | None:
     signature = inspect.signature(rule)
-    returned = str(signature.return_annotation)
-    parameters = signature.parameters.values()
-    required = [p.name for p in parameters if p.default is p.empty and p.name != "named"]
+    listed = signature.parameters.values()
+    parameters = [p for p in listed if p.kind not in _ANY_NUMBER or p.name in _ARRAYS]
+    required = [p.name for p in parameters if p.default is p.empty]
     options = [p.name for p in parameters if p.default is not p.empty and p.name in _OPTIONS]
     is_known = bool(required) and {*required} <= _ARRAYS.keys() | _OPTIONS.keys()
-    is_array = "TracedArray" in returned or returned == "Any"
-    if not is_known or not is_array or text in _LEFT_OUT or rule.__module__ == special.__name__:
-        return None  # formulas are not rounded as NumPy's are
+    returned = signature.return_annotation
+    is_array = returned in (signature.empty, "Any") or "TracedArray" in str(returned)
+    if not is_known or not is_array or text in _LEFT_OUT:
+        return None
     multiplies = rule.__module__ in _OF_PRODUCTS
-    return Callee(text, tuple(required), tuple(options), moves, multiplies)
+    is_formula = text.removesuffix(".outer") in _formulas()
+    return Callee(text, tuple(required), tuple(options), moves, multiplies, is_formula)
 
 
+@cache
+def _formulas() -> frozenset[str]:
+    rules = UFUNCS["__call__"].items()
+    return frozenset(name_of(f) for f, rule in rules if rule.__module__ == special.__name__)
+
+
+_ANY_NUMBER = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 _OF_PRODUCTS = [room.__name__ for room in (array_products, einsum, linalg, series)]
-# Shifts by negative numbers are what C makes of them, new memory holds anything, and NumPy warns of
-# its old name of `vstack`.
-_LEFT_OUT = ("np.left_shift", "np.right_shift", "np.empty_like", "np.row_stack")
+# New memory holds anything, and NumPy warns of its old name of `vstack`.
+_LEFT_OUT = ("np.empty_like", "np.row_stack")
+# By negative numbers they are what C makes of them.
+_SHIFTS = ("np.left_shift", "np.right_shift")
 # These tell the signs of zeros, of which NumPy's maxima and minima take either.
 _OF_SIGNS = ("np.signbit", "np.copysign", "np.arctan2")
 
 
 def call(f: ArrayDraft) -> Line:
     """A call of one of them, which Iris may refuse."""
-    choices, (functions, called, methods) = f.choices, callees()
-    callee = choices.of(choices.of((functions, functions, functions, called, methods)))
-    x = f.shaped()
+    functions, called, methods = callees()
+    some = f.choices.of((functions, functions, functions, called, methods))
+    return call_of(f, f.choices.of(some))
+
+
+def call_of(f: ArrayDraft, callee: Callee) -> Line:
+    """A call of a function."""
+    f.is_careful = callee.is_formula
+    choices, x = f.choices, f.shaped()
+    name = callee.text.removesuffix(".outer")
     given = [_argument(f, x, name, n) for n, name in enumerate(callee.required)]
     if callee.multiplies:
         given = [f"{v}.astype(np.float32)" if v in f.values else v for v in given]
-    if callee.text in _OF_SIGNS:
+    if name in _SHIFTS:
+        given[1:] = [f"np.absolute({v})" for v in given[1:]]
+    if name in _OF_SIGNS:
         given = [f"np.where({v} == 0, 1, {v})" if v in f.values else v for v in given]
     for name in callee.options:
-        if choices.flag(3):
+        if choices.flag():
             given.append(f"{name}={_OPTIONS[name](f, x)}")
-    return Line(f"{callee.text}({', '.join(given)})", callee.moves, any_call=True)
+    f.is_careful = False
+    text = f"{callee.text}({', '.join(given)})"
+    return Line(text, callee.moves, any_call=True, is_result=callee.is_formula)
 
 
 def _argument(f: ArrayDraft, x: str, name: str, number: int) -> str:
@@ -114,7 +136,7 @@ def _mask(f: ArrayDraft, x: str) -> str:
 
 _ARRAYS: dict[str, Callable[[ArrayDraft, str, int], str]] = {
     **dict.fromkeys(("a", "b", "x", "y", "x1", "x2", "a1", "a2", "array", "arr", "ary"), _array),
-    **dict.fromkeys(("A", "f", "m", "p", "v", "val", "element"), _array),
+    **dict.fromkeys(("A", "B", "f", "m", "p", "v", "val", "element"), _array),
     "values": lambda f, x, number: f.some(),
     **dict.fromkeys(("test_elements", "fill_value"), _array),
     **dict.fromkeys(("args", "arys", "xi"), _several),
@@ -179,7 +201,7 @@ _OPTIONS: dict[str, Callable[[ArrayDraft, str], str]] = {
     **dict.fromkeys(("source", "destination"), _axis_or_order),
     "axes": _axes_of_two,
     **dict.fromkeys(("keepdims", "include_initial", "invert", "returned"), _one_of("True")),
-    **dict.fromkeys(("sparse", "equal_nan"), _one_of("True")),
+    **dict.fromkeys(("sparse", "equal_nan", "density"), _one_of("True")),
     "endpoint": _one_of("False"),
     "indexing": _one_of("'ij'"),
     "dtype": _one_of("np.float32"),
@@ -194,6 +216,9 @@ _OPTIONS: dict[str, Callable[[ArrayDraft, str], str]] = {
     **dict.fromkeys(("k", "offset", "shift", "start", "stop"), _INTEGER),
     **dict.fromkeys(("n", "ddof", "correction", "edge_order"), _one_of("1", "2", "0")),
     "decimals": _one_of("1", "0", "-1"),
+    **dict.fromkeys(("rtol", "atol"), _one_of("0.5", "1", "0.25")),
+    "bins": _one_of("[-2, 0, 1, 3]", "[0, 1]", "3"),
+    "range": _one_of("(-3, 3)", "(0, 2)"),
     "num": _one_of("5", "1", "2"),
     "dx": _one_of("0.5", "2"),
     "reps": _one_of("2", "(2, 1)", "(1, 3)", "(2, 1, 1)", "0"),

@@ -100,6 +100,12 @@ def _update(draft: TileDraft, found: Place, choices: Choices) -> None:
     draft.add(tile.Atomic(AtomicKind.MAX, pointer, offset, value, mask))
 
 
+def _read_and_write(draft: TileDraft, found: Place, choices: Choices) -> None:
+    """Read, and write again: in a loop the next iteration reads what this one wrote."""
+    _read(draft, found, choices)
+    _write(draft, other_name(draft, found, choices), choices)
+
+
 def _show(draft: TileDraft, found: Place, value: Value, choices: Choices) -> None:
     """Store what was read, so that it matters also if it was read in a region."""
     memory = draft.own(found.type.element, choices)
@@ -107,5 +113,5 @@ def _show(draft: TileDraft, found: Place, value: Value, choices: Choices) -> Non
 
 
 _Between = Callable[[TileDraft, Place, Choices], None]
-_BEFORE_READ: tuple[_Between, ...] = (_nothing, _write, _write, _update)
-_BEFORE_WRITE: tuple[_Between, ...] = (_nothing, _read, _read_block, _update)
+_BEFORE_READ: tuple[_Between, ...] = (_nothing, _write, _write, _update, _read_and_write)
+_BEFORE_WRITE: tuple[_Between, ...] = (_nothing, _read, _read_block, _update, _read_and_write)

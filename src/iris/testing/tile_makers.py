@@ -377,7 +377,8 @@ def read_ring(draft: TileDraft, choices: Choices) -> None:
 
 
 def load_in_loop(draft: TileDraft, choices: Choices) -> None:
-    """The element before the one at the end of the loop, if there is one."""
+    """The element before the one at the end of the loop, or of a number that a branch asks for, if
+    there is one."""
     memory = draft.input(choices.of(draft.dtypes), choices)
     upper = draft.small(choices, min(memory.size, MOST_TRIPS))
     if choices.flag(6):
@@ -385,7 +386,11 @@ def load_in_loop(draft: TileDraft, choices: Choices) -> None:
     otherwise = draft.scalar(memory.dtype)
     is_asked = draft.like(bool_, choices) if choices.flag() else None
     with ExitStack() as stack:
-        stack.enter_context(draft.entered_if_not_zero(upper, otherwise))
+        if choices.flag(3):
+            is_there = draft.put(math.Compare(Predicate.NE, upper, draft.constant(0, i32)))
+            stack.enter_context(draft.entered_if(is_there, otherwise))
+        else:
+            stack.enter_context(draft.entered_if_not_zero(upper, otherwise))
         if is_asked is not None:
             stack.enter_context(draft.perhaps(is_asked, otherwise))
         index = draft.put(math.Sub(upper, draft.constant(1, i32)))
@@ -455,7 +460,7 @@ def place_to_write(
 
 @make_tile(tile.Store)
 def store(cls: type[tile.Store], draft: TileDraft, choices: Choices) -> None:
-    style = choices.below(9)
+    style = choices.below(11)
     if style == 7:
         go_along(draft, choices)
         return

@@ -238,12 +238,9 @@ class TileDraft(KernelDraft):
         elif style == 2:
             self._divide_once(cls, x, divisor)
         elif style == 1:
-            guard = If(self.put(math.Compare(Predicate.NE, divisor, zero)), [type_])
-            self.add(guard)
-            with self.inside(guard.then):
+            is_safe = self.put(math.Compare(Predicate.NE, divisor, zero))
+            with self.entered_if(is_safe, zero):
                 self.builder.insert(Yield([self.put(cls(x, divisor))]))
-            with self.inside(guard.otherwise):
-                self.builder.insert(Yield([zero]))
         else:
             with self.entered_if_not_zero(divisor, x):
                 self.builder.insert(Yield([self.put(cls(x, divisor))]))
@@ -289,13 +286,19 @@ class TileDraft(KernelDraft):
     @contextmanager
     def perhaps(self, condition: Value, otherwise: Value) -> Iterator[None]:
         """A branch in a loop, whose value the loop carries on: another one if a condition fails."""
+        with self.entered_if(condition, otherwise) as guard:
+            yield
+        self.builder.insert(Yield(guard.results))
+
+    @contextmanager
+    def entered_if(self, condition: Value, otherwise: Value) -> Iterator[If]:
+        """A branch, with a value that another one takes the place of if a condition fails."""
         guard = If(condition, [otherwise.type])
         self.add(guard)
         with self.inside(guard.then):
-            yield
+            yield guard
         with self.inside(guard.otherwise):
             self.builder.insert(Yield([otherwise]))
-        self.builder.insert(Yield(guard.results))
 
     # Arrays.
 

@@ -65,6 +65,16 @@ def test_the_mean_of_integers_is_rounded() -> None:
     agrees(lambda x: np.pad(x, 1, "mean"), x, dtype=np.int32)
 
 
+def test_the_mean_of_bools_is_whether_there_is_any() -> None:
+    agrees(lambda x: np.pad(x, 1, "mean"), np.array([True, False, False]), dtype=np.bool_)
+
+
+@pytest.mark.parametrize("mode", ["maximum", "mean", "minimum"])
+def test_axes_that_are_not_padded_may_have_no_elements(mode: str) -> None:
+    x = np.empty((2, 0), np.float32)
+    agrees(lambda x: np.pad(x, ((0, 3), (0, 0)), mode), x)  # type: ignore[call-overload]
+
+
 def test_widths_by_axis() -> None:
     x = numbers((2, 3))
     same(compute(lambda x: np.pad(x, {-1: (1, 2)}), x), np.pad(x, ((0, 0), (1, 2))))

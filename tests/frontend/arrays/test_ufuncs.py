@@ -401,5 +401,11 @@ def test_outer() -> None:
         same(compute(function.outer, x, y), function.outer(x, y))
 
 
+def test_numbers_do_not_give_way_in_an_outer() -> None:
+    x = np.array([3, 200], np.uint8)
+    for function in (np.add, np.maximum, np.less):
+        same(compute(lambda x, f=function: f.outer(x, 300), x), function.outer(x, 300))
+
+
 def test_wide_arguments_are_only_what_the_oracle_has() -> None:
     assert widened(np.ones(2, np.float16)).dtype == np.float64

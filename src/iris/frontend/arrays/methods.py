@@ -130,7 +130,8 @@ def _in_place(name: str) -> Callable[[TracedArray, Any], TracedArray]:
 
 def _outer(rule: Rule) -> Rule:
     def outer(A: Any, B: Any, **named: Any) -> Any:
-        a, b = traced(A), traced(B)
+        # NumPy makes arrays of Python numbers here, which do not give way.
+        a, b = (traced(np.asarray(x) if isinstance(x, (int, float)) else x) for x in (A, B))
         return rule(reshaped(a, a.shape + (1,) * b.ndim), b, **named)
 
     return outer

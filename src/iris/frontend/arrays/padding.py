@@ -17,10 +17,11 @@ from iris.frontend.arrays.shapes import as_axis, as_int, concat, cut_axis, take_
 from iris.frontend.arrays.traced import TracedArray
 from iris.frontend.tracing import error_here
 from iris.ir import math
+from iris.ir.types import bool_
 
 # What each mode has an option for. Where an axis ends, some say which of its elements go on; others
 # make something of the elements before or after it.
-_OPTIONS: dict[str, str | None] = {
+MODES: dict[str, str | None] = {
     "constant": "constant_values",
     "empty": None,
     "edge": None,
@@ -38,14 +39,14 @@ _MADE: dict[str, Callable[..., TracedArray]] = {"maximum": max, "mean": mean, "m
 def pad(array: Any, pad_width: Any, mode: Any = "constant", **named: Any) -> TracedArray:
     x = traced(array)
     widths = _pairs(pad_width, x.ndim, "a width")
-    if mode not in _OPTIONS:
+    if mode not in MODES:
         raise error_here(
             ArgumentError,
             f"the mode {mode!r} of np.pad is not supported for traced arrays, which have "
-            f"{', '.join(map(repr, _OPTIONS))}",
+            f"{', '.join(map(repr, MODES))}",
         )
     for name in named:
-        if name != _OPTIONS[mode]:
+        if name != MODES[mode]:
             raise error_here(ArgumentError, f"the mode {mode!r} of np.pad has no {name}=")
     if mode in _MADE:
         return _padded_by_what_is_made(x, widths, _MADE[mode], **named)
@@ -93,6 +94,8 @@ def _padded_by_what_is_made(
     most = np.iinfo(np.int64).max if stat_length is None else stat_length
     counts = _pairs(most, x.ndim, "a length")
     for axis, (width, pair) in enumerate(zip(widths, counts, strict=True)):
+        if not any(width):
+            continue
         parts = [x]
         for side, (size, count) in enumerate(zip(width, pair, strict=True)):
             kept = count if count < x.shape[axis] else x.shape[axis]
@@ -100,11 +103,12 @@ def _padded_by_what_is_made(
                 raise error_here(ShapeError, f"np.pad needs elements along axis {axis} of {x}")
             near = cut_axis(x, axis, x.shape[axis] - kept if side else 0, kept)
             made = make(near, axis, keepdims=True)
-            if made.element is not x.element:  # the mean of integers
-                made = cast(unary(math.Round, made), x.element)
+            if made.element is not x.element:  # the mean of integers, or of bools
+                made = made if x.element is bool_ else unary(math.Round, made)
+                made = cast(made, x.element)
             beside = over_shape(made, (*x.shape[:axis], size, *x.shape[axis + 1 :]))
             parts.insert(2 * side, beside)
-        x = concat(parts, axis) if any(width) else x
+        x = concat(parts, axis)
     return x
 
 
