@@ -11,6 +11,7 @@ import pytest
 
 import iris
 from iris import metal
+from iris.compiler.arguments import _integer_spec
 from iris.compiler.kernel import Kernel, device_of
 from iris.errors import ArgumentError, IrisError
 from iris.frontend.specs import exact_key
@@ -177,6 +178,20 @@ def test_what_tells_launches_apart_is_asked_each_time() -> None:
     x.free()
     with pytest.raises(ArgumentError, match="after it was freed"):
         tiles[1](x, y, 8)
+
+
+def test_a_key_keeps_what_it_has_the_ids_of() -> None:
+    """Launches of other threads may put facts out of their caches, between two steps of one."""
+    x = iris.empty(8, np.float32, device="interp")
+    y = iris.empty(8, np.float32, device="interp")
+    tiles.asked(1, (x, y, 1), {})  # from here on the Buffers know their facts
+    plains = []
+    for n in range(15, 0, -1):
+        plains.append(tiles.plain(1, (x, y, n), {}, None))
+        _integer_spec.cache_clear()
+    specs = [tiles.asked(1, (x, y, n), {})[1].specs["n"] for n in range(15, 0, -1)]
+    told_apart = {(plain.key, spec) for plain, spec in zip(plains, specs, strict=True) if plain}
+    assert len({key for key, _ in told_apart}) == len(told_apart) == len(set(specs)) == 5
 
 
 @iris.kernel

@@ -28,6 +28,7 @@ class PlainCall(NamedTuple):
     device: Device
     grid: Grid
     told: list[Any]  # what a device is told, as in a `Call`
+    specs: list[Any]  # kept: the key has their ids
 
 
 class _Form(NamedTuple):
@@ -87,6 +88,7 @@ class PlainCalls:
                 return None
             key.append(exact_key(value))
         told: list[Any] = []
+        specs: list[Any] = []
         memories: list[int] = []
         on: Device | None = None
         for i, name, dtype in variables:
@@ -107,14 +109,13 @@ class PlainCalls:
                 told.append(value)
             else:
                 return None
-            key.append(id(spec))
+            specs.append(spec)
         if on is None or len(set(memories)) < len(memories):
             return None
         if device is not None and select(device) is not on:
             return None
-        key.append(on)
         told += counts
-        return PlainCall(tuple(key), on, grid, told)
+        return PlainCall((*key, on, *map(id, specs)), on, grid, told, specs)
 
     def _new_form(self, count: int, names: tuple[str, ...]) -> _Form | None:
         """None for one that no launch has, or in which a name may mean two things."""

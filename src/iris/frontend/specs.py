@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
+from functools import cache
 from math import prod
 from typing import Any
 
@@ -97,7 +98,8 @@ class Threads:
 
 
 def exact_key(value: Any) -> Hashable:
-    """A key that tells apart what `==` does not: 1, 1.0 and True, and 0.0 and -0.0."""
+    """A key that tells apart what `==` does not: 1, 1.0 and True, and 0.0 and -0.0; also as items
+    of tuples and frozensets, and as fields of dataclasses."""
     kind = type(value)
     if kind is int:
         return kind, value
@@ -105,4 +107,15 @@ def exact_key(value: Any) -> Hashable:
         return kind, float(value).hex()
     if isinstance(value, tuple):
         return kind, *map(exact_key, value)
+    if isinstance(value, frozenset):
+        return kind, frozenset(map(exact_key, value))
+    if is_dataclass(kind):
+        return kind, value, *[exact_key(getattr(value, name)) for name in _hashed_fields(kind)]
     return kind, value
+
+
+@cache
+def _hashed_fields(kind: type[Any]) -> tuple[str, ...]:
+    """The names of those fields of a dataclass that its hash is made of."""
+    known = fields(kind)
+    return tuple([f.name for f in known if (f.compare if f.hash is None else f.hash)])
