@@ -75,10 +75,15 @@ def _multiply(a: Interval, b: Interval) -> Interval:
     return hull(*[x * y for x in a for y in b])
 
 
+def _meets_zero(x: Interval) -> Array:
+    """Where 0 is one of several numbers in an interval."""
+    return np.asarray((x[0] < x[1]) & (x[0] <= 0) & (x[1] >= 0))
+
+
 @_by(math.Div)
 def _divide(a: Interval, b: Interval, by: np.ufunc = np.true_divide) -> Interval:
     low, high = hull(*[by(x, y) for x in a for y in b])
-    through_zero = (b[0] < b[1]) & (b[0] <= 0) & (b[1] >= 0)
+    through_zero = _meets_zero(b)
     return np.where(through_zero, -np.inf, low), np.where(through_zero, np.inf, high)
 
 
@@ -93,10 +98,10 @@ def _modulo(a: Interval, b: Interval) -> Interval:
     low, high = hull(*[x - first * y for x in a for y in b])
     # Where not even the quotient is determined, somewhere from 0 to the divisor.
     anywhere = ~(first == last) | np.isinf(b[0]) | np.isinf(b[1])
-    return (
-        np.where(anywhere, np.minimum(b[0], 0), low),
-        np.where(anywhere, np.maximum(b[1], 0), high),
-    )
+    low = np.where(anywhere, np.minimum(b[0], 0), low)
+    high = np.where(anywhere, np.maximum(b[1], 0), high)
+    through_zero = _meets_zero(b)  # of which a remainder is nan
+    return np.where(through_zero, -np.inf, low), np.where(through_zero, np.inf, high)
 
 
 @_by(math.Fma)

@@ -141,6 +141,11 @@ def combined(dtype: DType, kind: str, result: Array, x: Array, error: Array, alo
     low, high = interval(x, error)
     ufunc = _EXTREMA[kind]
     extreme = distance(result, (along(ufunc, low), along(ufunc, high)))
+    # -0 is less than +0, but NumPy takes either.
+    zero = (extreme == 0) & (result == 0)
+    if zero.any():
+        joined = along(np.logical_or, (error > 0) & (low <= 0) & (high >= 0))
+        extreme = np.where(zero & joined, TINY, extreme)
     return settle(extreme, [along(np.maximum, error)])
 
 
@@ -205,8 +210,9 @@ def _sum(x: Array, error: Array, along: Along, count: Array) -> Between | None:
             return None
     total = along(np.add, x)
     reach = doubt + slack(count - 1) * (gross + doubt) + 2.0**-50 * gross
-    # What may overflow half way has no bound.
-    reach = np.where(gross + reach > LARGEST, np.inf, reach)
+    # What may overflow half way has no bound.  Nor has one element that is not determined: no
+    # addition times infinity is nan.
+    reach = np.where(gross + reach <= LARGEST, reach, np.inf)
     return total - reach, total + reach, order_free
 
 
@@ -285,7 +291,7 @@ def multiplied(
     units = np.minimum(units, quantum(c))
     # Not by `doubt`, in which the least errors are lost.
     clean = (_least(-ea, -1) == 0) & (_least(-eb, -2) == 0) & (ec == 0)
-    order_free = clean & (gross <= units * 2.0**BITS)
+    order_free = clean & (gross <= units * 2.0**BITS) & (units >= _LEAST)
     # Of terms that are all -0 the sum is 0 if it starts from that.
     signs = order_free & (gross == 0) & (_positive(a, b) == 0)
     if order_free.all() and not signs.any():

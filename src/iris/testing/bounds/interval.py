@@ -32,10 +32,12 @@ _SLACK = 2.0**-50
 def interval(value: Array, error: Array) -> Interval:
     """Where a value may be, in any correct execution."""
     wide = value.astype(np.float64)
+    # The lower end is the opposite of a difference: where that is 0, it is -0.0.
+    low, high = np.where(error > 0, -(error - wide), wide), wide + error
     known = error < np.inf
     if known.all():
-        return wide - error, wide + error
-    return np.where(known, wide - error, -np.inf), np.where(known, wide + error, np.inf)
+        return low, high
+    return np.where(known, low, -np.inf), np.where(known, high, np.inf)
 
 
 def beside_sign(error: Array) -> Array:
@@ -63,7 +65,8 @@ def rounded(dtype: DType, result: Array, bounds: Interval) -> Array:
 
 
 def distance(result: Array, bounds: Interval) -> Array:
-    """How far the ends of an interval are from a result that lies in it."""
+    """How far the ends of an interval are from a result; inf if it is NaN and they are not, or they
+    are and it is not."""
     low, high = (end.astype(np.float64, copy=False) for end in bounds)
     value = result.astype(np.float64)
     error = np.maximum(high - value, value - low)
@@ -73,7 +76,7 @@ def distance(result: Array, bounds: Interval) -> Array:
         error = np.where(signs, TINY, error)
     strange = ~np.isfinite(error)
     if strange.any():
-        certain = same | (np.isnan(low) & np.isnan(high))
+        certain = (same & (low == value)) | (np.isnan(low) & np.isnan(high) & np.isnan(value))
         error = np.where(strange, np.where(certain, 0.0, np.inf), error)
     return error
 
@@ -83,10 +86,11 @@ def union(result: Array, *choices: tuple[Array, Array]) -> Array:
     error: Array = np.zeros(1)
     for value, own in choices:
         if result.dtype.kind == "f":
-            apart = np.abs(result.astype(np.float64) - value) + own
+            low, high = interval(value, own)
+            apart = np.maximum(high - result, result - low)
             alike = (result == value) & (np.signbit(result) == np.signbit(value))
             alike |= np.isnan(result) & np.isnan(value)
-            apart = np.where(alike, own, np.where(apart > 0, apart, TINY))
+            apart = np.where(alike, own, np.where(apart == 0, TINY, apart))
             apart = np.where(np.isnan(apart), np.inf, apart)
         else:
             apart = np.where(result == value, own, np.inf)
