@@ -112,6 +112,16 @@ CONVERSIONS = [
         "B[0] = bfloat(F[0]);",
     ),
     (
+        "B[0] = I[0] ? F[0] : B[0];",
+        "'bfloat' .* 'float'",
+        "B[0] = I[0] ? bfloat(F[0]) : B[0];",
+    ),
+    (
+        "B[0] = B[0] * 2.0f;",
+        "'bfloat' .* 'float'",
+        "B[0] = B[0] * 2;",
+    ),
+    (
         "bfloat b = 1.0f; B[0] = b;",
         "'bfloat' .* 'float'",
         "bfloat b = 1.0bf; B[0] = b;",

@@ -27,6 +27,18 @@ def kernel(statements: list[str]) -> str:
 
 # Statements, and what is said of them.
 REFUSED = [
+    ("float2 v = float2(1); ++v; F[0] = v.x;", "cannot increment value of type 'float2'"),
+    ("half4 v = half4(1); v--; F[0] = v.x;", "cannot decrement value of type 'half4'"),
+    ("bool2 v = bool2(true); v++; F[0] = v.x;", "cannot increment value of type 'bool2'"),
+    ("const int2 v = int2(1); ++v; F[0] = v.x;", "cannot assign to variable 'v'"),
+    ("int2 v = int2(1); v.xx++; F[0] = v.x;", "duplicate components"),
+    ("bool4 b = bool4(true); b |= bool2(true); F[0] = b.x;", "no viable overloaded"),
+    ("const bool4 b = bool4(true); b &= b; F[0] = b.x;", "no viable overloaded"),
+    (
+        "int n = I[0]; constexpr float4 v = float4(n); F[0] = v.x;",
+        "must be initialized by a constant expression",
+    ),
+    ("bool b = bool2(true) && bool2(false); I[0] = b;", "no viable conversion"),
     (
         "half4 v = half4(1, 2, 3); H[0] = v.x;",
         "no matching constructor for initialization of 'half4'",
@@ -446,6 +458,9 @@ TAKEN = [
     "bool4 b = {bool2(true), bool2(false)}; b = bool4(b.xy, true, false); F[0] = b.x;",
     "bool2 t = bool2(true) && bool2(false); t = t || !t; bool4 s = float4(1) < float4(2) && float4(F[0]) > float4(0); F[0] = t.x + s.y;",
     "F[0] = I[0] ? B[0] : F[1]; F[1] = I[0] ? F[0] : B[1]; B[0] = I[0] ? B[1] : 0;",
+    "bool4 a = bool4(true), b = a; b |= !a; b &= (float4(1) < float4(F[0])); b ^= a; b |= true; F[0] = b.x;",
+    "int2 a = int2(1); ++a; a.xy--; uint3 b = gid; --b; device int2* p = (device int2*)I; p[0]++; int2 c = a++ + --(a); for (ushort2 i = ushort2(0); i.x < 4; ++i) F[i.x] = c.y + b.z;",
+    "metal::uint a = 1; metal::int32_t b = 2; metal::half c = 3; metal::uchar d = metal::uchar(a); metal::packed_float3 e = metal::float3(b, c, d); F[0] = e.x;",
     "vec<float, 8> v; F[0] = v[7];",
     'const constant char* p = "a" "b"; constant char* q = "c"; F[0] = p[1] + q[0];',
     "F[0] = I[0] ? F[1] : 2; F[1] += 1; ++I[0]; I[1]--; bool b = !I[0] && F[0] || U[0]; F[2] = b;",
@@ -491,6 +506,8 @@ TAKEN_TEXTS = [
     # A name of a type before parentheses: in types and declarations, and in expressions.
     "typedef int T;\nstruct S {};\nusing Fn = T(T);\nusing Of = T(S);\nusing None = T();\nusing P = T (*)(T);\nstruct M { T (x); };\nT f(T x) { return x; }\nkernel void k(device int* F [[buffer(0)]]) { M m; m.x = 1; T (a) = 3; T (b), c = 2; b = 1; for (T (n) = 0; T(n) < 3; ++n) F[n] = a + b + c + m.x; F[3] = is_same_v<Fn, T(T)> + is_same_v<Fn, T(int)> + f(T(2)); }",
     "template <typename T> kernel void of_expressions(device T* F [[buffer(0)]], device float* G [[buffer(1)]]) { T a[2] = {T(G[0]), T(G[1])}; F[0] = G[0] > 1 ? T(G[1]) : T(G[2]); F[1] = F[0] > T(G[1]) ? F[0] : -T(*G); for (int i = 0; a[0] < T(G[i]); ++i) F[2] = T(int(G[0]) >> 1);\n#pragma unroll\nfor (int i = 0; i < 2; ++i) F[i] = (T(G[i])); }\ntemplate kernel void of_expressions<bfloat>(device bfloat*, device float*);\ntemplate kernel void of_expressions<float>(device float*, device float*);",
+    "constexpr constant float4 v = float4(1, 2, 3, 4), w = float4(2);\nconstexpr constant float2 x = vec<float, 2>(1, 2);\nkernel void k(device float* F [[buffer(0)]]) { constexpr float3 y = float3(1); constexpr half2 z(1, 2); F[0] = v.x + w.y + x.x + y.x + z.y; }",
+    "template <typename V> V next(V v) { ++v; return v--; }\nkernel void k(device float* F [[buffer(0)]]) { F[0] = next(int2(1)).x + next(1.0f); }",
     "template <typename T> using D = device T*;\nkernel void k(D<float> F) { F[0] = 1; }",
     "template <typename T> using Same = T;\nkernel void k(Same<device float*> F [[buffer(0)]]) { bool4 b = (float4(1) < float4(F[0]) * 2); F[0] = b.x; }",
     "template <typename T> using D = device T*;\ntemplate <typename T> using S = threadgroup T*;\ntemplate <typename T> kernel void of_aliases(D<T> F, S<T> t [[threadgroup(0)]], D<const T> G [[buffer(3)]]) { t[0] = G[0]; F[0] = t[0]; }\ntemplate kernel void of_aliases<float>(D<float>, S<float>, D<const float>);",

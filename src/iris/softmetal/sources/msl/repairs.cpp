@@ -131,6 +131,8 @@ public:
             promote(arguments(message));
         }
         if (starts_with(message.what, "excess elements in scalar initializer")) name_values(message.ranges[0].from);
+        static const std::regex steps("cannot (in|de)crement .*(native_vector<|\\(vector of \\d+ ')(unsigned |signed )?(char|short|int|long).*");
+        if (std::regex_match(message.what, steps)) step(message.ranges[0]);
     }
 
     std::string apply() const {
@@ -219,6 +221,16 @@ private:
         if (text[list] != '(') return;
         const size_t end = after_group(text, list) - 1;
         found.emplace(list + 1, Part{end, listed + in({list + 1, end}) + ")"});
+    }
+
+    // The compiler adds 1 to no vector by ++, as Metal does to those of integers.
+    void step(Range vector) {
+        const size_t before = text.find_last_not_of(" \t\n", vector.from - 1), after = text.find_first_not_of(" \t\n", vector.to);
+        const auto is_sign = [&](size_t at) { return text.compare(at, 2, "++") == 0 || text.compare(at, 2, "--") == 0; };
+        const bool leads = is_sign(before - 1);
+        if (!leads && !is_sign(after)) return;
+        const Range whole = leads ? Range{before - 1, vector.to} : Range{vector.from, after + 2};
+        found.emplace(whole.from, Part{whole.to, "(" + in(vector) + " " + text[leads ? before : after] + "= 1)"});
     }
 
     // The compiler makes no object in constant memory: it makes one elsewhere, to which a reference is as to one there.
