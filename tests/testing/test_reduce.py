@@ -130,7 +130,7 @@ LAID_OUT = """\
 # grid: 1, 1, 1
 # argument %Y: f32[64]
 
-func tile @f simdgroups=4(%Y: ptr<f32>) {
+func tile @f simdgroups=2(%Y: ptr<f32>) {
   %at: tile<64xi32, linear<64, register=[], lane=[1, 2, 4, 8, 16], simdgroup=[32]>> = tile.arange 0
   %x: tile<64xf32, linear<64, register=[], lane=[1, 2, 4, 8, 16], simdgroup=[32]>> = constant 1.0
   tile.store %Y, %at, %x
@@ -141,8 +141,7 @@ func tile @f simdgroups=4(%Y: ptr<f32>) {
 
 def test_as_many_simdgroups_stay_as_hold_a_tile() -> None:
     program = Program.parse(LAID_OUT)
-    made = [edit(program) for edit in of_threads(program)]
-    assert [p.function.simdgroups for p in made if p is not None] == [2]
+    assert [edit(program) for edit in of_threads(program)] == [None]
 
 
 def test_elements_become_of_one_type_and_indices_simple() -> None:

@@ -50,3 +50,10 @@ def verify_placed_arguments(op: Op, position: int, function: Func) -> None:
         wrong = misplaced(type_, function)
         if wrong is not None:
             raise op.invalid(wrong, at="returns")
+
+
+def simdgroups_of_layouts(function: Func) -> int:
+    """How many simdgroups the tiles of a function are laid out for; 0 if none is laid out."""
+    types = (value.type for op in function.walk() for value in op.results)
+    layouts = (t.layout for t in types if isinstance(t, Tile) and t.layout is not None)
+    return next((layout.size(SIMDGROUP) for layout in layouts), 0)

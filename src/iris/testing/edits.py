@@ -21,7 +21,7 @@ from iris.ir import Level, Module, literal, metal, tile
 from iris.ir.control import Func, If, Return, names_of
 from iris.ir.core import Op, Region, Value
 from iris.ir.effects import has_side_effects, reads
-from iris.ir.layout.linear import SIMDGROUP
+from iris.ir.level_types import simdgroups_of_layouts
 from iris.ir.math import Cast, Constant, Elementwise, element_type
 from iris.ir.rewriter import Rewriter, drop_carried
 from iris.ir.types import (
@@ -655,10 +655,8 @@ def _last_program(program: Program) -> Program:
 
 
 def _with_simdgroups(program: Program, count: int) -> Program | None:
-    """Not fewer than hold a tile: nobody would have the elements of the others."""
-    types = [v.type for v in values_of(program.function)]
-    layouts = [t.layout for t in types if isinstance(t, Tile) and t.layout is not None]
-    if any(layout.size(SIMDGROUP) > count for layout in layouts):
+    """With fewer simdgroups, if no tile is laid out for those that there are."""
+    if simdgroups_of_layouts(program.function):
         return None
     edited = program.with_module(program.module.clone())
     edited.function.set_simdgroups(count)

@@ -8,6 +8,7 @@ from math import prod
 from iris.errors import PipelineError
 from iris.ir.control import Func
 from iris.ir.core import Module
+from iris.ir.level_types import simdgroups_of_layouts
 from iris.ir.metal import SIMDGROUP_WIDTH, VECTOR_BYTES
 from iris.ir.tile import Dot, TileOp
 from iris.ir.types import Tile
@@ -31,8 +32,9 @@ MOST_THREAD_BYTES = 8 * VECTOR_BYTES
 
 @dataclass(frozen=True)
 class ChooseSimdgroups(TargetPass):
-    """Decide how many simdgroups run a program: `count`, else the number of the function, else
-    as many as its largest tile keeps busy without computing a part of a matrix product twice.
+    """Decide how many simdgroups run a program: as many as its tiles are laid out for, else
+    `count`, else the number of the function, else as many as its largest tile keeps busy without
+    computing a part of a matrix product twice.
 
     func tile @double(%X: ptr<f32>) { ... tile<512xf32> ... }
 
@@ -53,7 +55,10 @@ class ChooseSimdgroups(TargetPass):
         for function in module:
             if isinstance(function, Func):
                 function.set_simdgroups(
-                    self.count or function.simdgroups or simdgroups_of(function, self.target)
+                    simdgroups_of_layouts(function)
+                    or self.count
+                    or function.simdgroups
+                    or simdgroups_of(function, self.target)
                 )
 
 
