@@ -1,4 +1,4 @@
-"""What NVIDIA's GPUs compute less exactly than f32 has it, where 16 bits are kept."""
+"""NVIDIA's GPUs: how exact 16 bits are, and how many simdgroups a core holds."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from iris.cost.occupancy import simdgroups_per_core
 from iris.ir import parse
 from iris.ir.control import Func
 from iris.ir.scalar import from_bits, round_to, to_bits
@@ -54,3 +55,12 @@ def test_all_exponentials_of_16_bits_are_within_the_bounds(name: str, dtype: DTy
         assert (close | (found == right) | (np.isnan(found) & np.isnan(right))).all()
         # And they are what f64 gives, rounded once, of all but few.
         assert (found != right)[~np.isnan(right)].mean() < 1 / 256
+
+
+@pytest.mark.parametrize(
+    ("registers", "warps"),
+    [(32, 64), (40, 48), (64, 32), (96, 20), (128, 16), (168, 12), (176, 8), (200, 8), (255, 8)],
+)
+def test_a_core_holds_as_many_as_nvidias_calculator_says(registers: int, warps: int) -> None:
+    """Of its spreadsheet for compute capability 9.0, where nothing but registers is a limit."""
+    assert simdgroups_per_core(0, 1, H100, registers) == warps

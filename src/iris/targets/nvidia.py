@@ -19,8 +19,10 @@ _RATES = {
     "rsqrt": 16,
     "sin": 16,
 }
+# Each of a core's four schedulers has 16384 registers, for whole simdgroups of its own.
+# [CUDA Toolkit: occupancy calculator, warp allocation granularity]
 _OCCUPANCY = tuple(
-    (2 * registers, 65536 // registers // 32 * 32) for registers in range(32, 256, 8)
+    (2 * registers, 16384 // registers // 32 * 32 * 4) for registers in range(32, 256, 8)
 )
 
 H200 = Target(
