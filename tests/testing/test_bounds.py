@@ -108,7 +108,7 @@ def test_few_elements_are_undetermined(
 ) -> None:
     shares: list[float] = []
 
-    @settings(max_examples=counts(50, 2000))
+    @settings(max_examples=counts(150, 2000))
     @given(programs.tile(fast_math=math == "fast"))
     def count(drawn: Program) -> None:
         program = change(drawn)
