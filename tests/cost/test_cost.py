@@ -560,6 +560,23 @@ def test_a_product_of_scalars_adds_each_term_to_all_sums_of_a_thread(
     assert found.counts.terms == 256 * found.simdgroups
 
 
+def test_a_loop_with_masked_loads_adds_terms_to_sums() -> None:
+    """Of such a loop only some iterations are looked at."""
+    body = """
+        %start: regs<16xf32> = constant 0.0
+        %zero: f32 = constant 0.0
+        %sums: regs<16xf32> = metal.foreach 16 in_place=[0] (%j: i32) {
+          %x: f32 = metal.load %X, %j, mask=%yes, other=%zero
+          %sum: f32 = metal.slice %start, %j
+          %y: f32 = fma %x, %x, %sum
+          yield %y
+        }
+        """
+    found = counts(body, simdgroups=1)
+    assert (found.sums["alu"], found.terms) == (16 * 32, 1)
+    assert 0 < estimate(function(HEAD, body, 1), Sizes(), H100).chips[-1].milliseconds < 1
+
+
 def test_a_program_alone_on_a_core_loads_and_computes_in_turn() -> None:
     def of(number: int, body: str) -> float:
         head = f"%s: threadgroup<{number}xf32> = metal.alloc %one: f32 = constant 1.0"

@@ -105,7 +105,7 @@ class Counts:
     shared: Memory = field(default_factory=Memory)
     work: Counter[str] = field(default_factory=Counter)
     sums: Counter[str] = field(default_factory=Counter)
-    terms: int = 0  # that simdgroups add to all of their sums
+    terms: float = 0  # that simdgroups add to all of their sums
     touched: Counter[Value] = field(default_factory=Counter)
     waits: int = 0  # iterations, or parts of them between barriers, that load from device memory
     copies: int = 0  # copies to threadgroup memory, for which threads do not wait
@@ -124,7 +124,7 @@ class Counts:
                 mine.add(more)
             elif isinstance(mine, Counter):
                 mine.update(more)
-            elif isinstance(mine, int):
+            elif isinstance(mine, int | float):
                 setattr(self, each.name, mine + more)
 
 
@@ -358,7 +358,7 @@ def fused(walk: _Walk, op: math.Fma) -> None:
     if walk.sums > 1:
         elements = walk.threads * count_of(op.result.type)
         walk.counts.sums.update({part: n * elements for part, n in facts[math.Fma].work.items()})
-        walk.counts.terms += walk.simdgroups // walk.sums
+        walk.counts.terms += walk.simdgroups / walk.sums
 
 
 @cost(math.Transcendental, math.Sqrt)
