@@ -35,7 +35,11 @@ class RewriteError(IrisError):
 
 
 class PipelineError(IrisError):
-    """A pipeline text that does not parse, or IR that a pass is not made for."""
+    """A pipeline text that does not parse, or IR that a pass is not made for, with its line."""
+
+    def __init__(self, message: str, location: tuple[str, int] | None = None):
+        line = "" if location is None else f"\n{SourceSpot.of_line(*location)}"
+        super().__init__(message + line)
 
 
 class SettingError(IrisError):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from iris.analysis.ordering import barriers
 from iris.analysis.windows import Windows
-from iris.errors import PipelineError, SourceSpot
+from iris.errors import PipelineError
 from iris.ir import metal
 from iris.ir.control import Func
 from iris.ir.core import Level, Module
@@ -61,10 +61,10 @@ def _insert(function: Func) -> int:
     levels = windows.levels if under_control else {}
     for op in under_control:
         for guard, value in diverging(op, Uniformity.THREADGROUP, levels):
-            place = "" if op.location is None else f"\n{SourceSpot.of_line(*op.location)}"
             raise PipelineError(
                 f"a barrier must come before {op.name}, but it stands in the {guard.name}, whose "
-                f"{value!r} may differ between threads; run uniform-conditions first{place}"
+                f"{value!r} may differ between threads; run uniform-conditions first",
+                op.location,
             )
     for op, scope in missing.items():
         op.insert_before(metal.Barrier(scope, location=op.location))

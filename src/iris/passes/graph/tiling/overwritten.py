@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from iris.errors import PipelineError, SourceSpot
+from iris.errors import PipelineError
 from iris.ir import graph
 from iris.ir.control import Func
 from iris.ir.core import Op, Value
@@ -42,8 +42,8 @@ def _error(scatter: graph.Scatter, tensor: Value, needs: Op | None, at: Op) -> P
     kernel = scatter.parent_op
     assert isinstance(kernel, graph.Kernel)
     assert isinstance(needs, (graph.Kernel, graph.Launch, Func))
-    line = f"\n{SourceSpot.of_line(*at.location)}" if at.location else ""
     return PipelineError(
         f"@{kernel.symbol} overwrites {tensor!r}, which @{needs.symbol} needs: a scatter writes in "
-        f"place, so a kernel in an earlier launch has to copy the tensor{line}"
+        "place, so a kernel in an earlier launch has to copy the tensor",
+        at.location,
     )

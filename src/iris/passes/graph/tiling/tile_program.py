@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
-from iris.errors import PipelineError, SourceSpot
+from iris.errors import PipelineError
 from iris.ir import tile
 from iris.ir.builder import Builder
 from iris.ir.control import Func, If, Return, Yield
@@ -37,10 +37,7 @@ def schedule_of(kernel: Kernel) -> KernelSchedule:
 
 def _cannot_run(op: Kernel | Launch, error: CannotFuse) -> PipelineError:
     """The error for a schedule that cannot be followed, with the user's line."""
-    message = f"@{op.symbol} cannot run by its schedule: {error}"
-    if op.location is None:
-        return PipelineError(message)
-    return PipelineError(f"{message}\n{SourceSpot.of_line(op.location.file, op.location.line)}")
+    return PipelineError(f"@{op.symbol} cannot run by its schedule: {error}", op.location)
 
 
 def chosen_schedule(kernel: Kernel, max_tile_bytes: int, target: Target) -> KernelSchedule:
