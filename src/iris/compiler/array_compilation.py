@@ -206,11 +206,7 @@ class ArrayCompilation(Shown):
             return []
         passes = GRAPH_PIPELINE.on(self._target).passes
         before = [pass_.name for pass_ in passes].index(Fuse.name)
-        stages = self.__dict__.get("stages")
-        if stages is None:  # without what comes after, which takes longer than all before
-            module = run(self.traced, Pipeline(passes[:before]))
-        else:
-            module = stages[before].module.clone()
+        module = run(self.traced, Pipeline(passes[:before]))
         return Fusion(entry_of(module), self._target).why
 
     @property
