@@ -64,8 +64,8 @@ def golden() -> Iterator[Source]:
 
 
 def examples() -> Iterator[Source]:
-    """The texts of what the examples launch: in an interpreter, as the compiler is asked also where
-    a Mac's GPU does not run them."""
+    """The texts of the kernels that the examples launch.  An interpreter runs them, so that only
+    the compiler is asked: a Mac's GPU may not run them."""
     for path in sorted((ROOT / "examples").glob("*.py")):
         on_interpreter = patch.dict(os.environ, IRIS_DEVICE="interp")
         with on_interpreter, recorded() as launched, redirect_stdout(io.StringIO()):

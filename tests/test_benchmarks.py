@@ -60,7 +60,7 @@ def test_there_are_benchmarks() -> None:
 
 def test_figures_of_the_cost_model_are_of_times_in_files(tmp_path: Path) -> None:
     # The compiler's own schedule is first; the model takes the second to be the best, and it is
-    # the third.  In the second file are no times of what is asked for.
+    # the third.  The second file has times of another kernel alone.
     times = [(2, 6), (1, 3), (3, 2)]
     row = {"kernel": "softmax", "size": [5, 67], "schedule": "some"}
     rows = [{**row, "predicted": p, "measured": m} for p, m in times]

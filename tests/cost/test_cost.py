@@ -400,8 +400,8 @@ def test_parts_of_a_core_compute_at_a_time_if_it_starts_as_much() -> None:
         chips = estimate(function(HEAD, body, 4), Sizes((1 << 14, 1, 1)), H100).chips
         return chips[0].spent["alu"], chips[-1].spent["alu"]
 
-    # 128 threads, each of which shifts and adds integers to find its number.  In a cycle an H100
-    # starts 128 elements, of which 16 may be of functions.  An M1 does one after the other.
+    # Each of 128 threads shifts and adds integers to find its number.  In a cycle an H100 starts
+    # 128 elements, and 16 of these may be functions.  On an M1 all take turns.
     place = 2
     assert cycles(exp2=4) == (place + 4 * 4, 32)
     assert cycles(exp2=4, neg=26) == (place + 4 * 4 + 26, 32)

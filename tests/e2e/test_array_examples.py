@@ -49,7 +49,7 @@ def explained_once() -> Iterator[None]:
 
 
 def kept(made: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """What is made of a compilation, for all that were traced at once."""
+    """Compute a property once for all compilations of the same trace."""
     known: dict[tuple[int, Target], tuple[ArrayCompilation, Any]] = {}
 
     def get(compilation: ArrayCompilation) -> Any:

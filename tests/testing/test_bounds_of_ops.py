@@ -77,8 +77,8 @@ def within(chance: Chance, dtype: DType, x: Array, error: Array) -> Array:
 def check(
     text: str, seed: int, *, indices: tuple[Array, ...] = (), reorder: Reorder | None = None
 ) -> None:
-    """Holds executions for other operands against the bounds of a function of one op, the last
-    operands of which may be indices."""
+    """Hold executions for other operands against the bounds of a function of one op.  `indices` are
+    its last operands, and stay as they are."""
     chance = np.random.default_rng(seed)
     (function,) = parse(text)
     assert isinstance(function, Func)

@@ -56,7 +56,7 @@ def test_a_device_that_works(device: str, capsys: pytest.CaptureFixture[str], fo
     start = os.times()
     assert main(["doctor", "--device", device]) == 0
     taken = [after - before for after, before in zip(os.times(), start, strict=True)]
-    assert sum(taken[:4]) < 60  # its own seconds of the processor, and those of compilers
+    assert sum(taken[:4]) < 60  # processor seconds: its own, and those of compilers
     *said, last = capsys.readouterr().out.splitlines()
     assert last == "everything is as it must be"
     names = [line.split()[0] for line in said]

@@ -73,7 +73,7 @@ class Compiled:
     program: Program
     traced: Module
     written: frozenset[str]  # the parameters it writes to
-    extents: frozenset[tuple[str, int]]  # sizes that it asks for: of which parameter and axis
+    extents: frozenset[tuple[str, int]]  # the parameter and axis of each size that it asks for
     specs: tuple[Any, ...]  # the facts: as long as it is kept, no other object has the id of one
 
     @classmethod
@@ -102,7 +102,7 @@ class _Ready:
 
     compiled: Compiled  # which keeps the facts that the key of these has the ids of
     program: Program
-    extents: tuple[tuple[int, int], ...]  # sizes that it asks for: of which argument and axis
+    extents: tuple[tuple[int, int], ...]  # the argument and axis of each size that it asks for
 
     @classmethod
     def of(cls, compiled: Compiled, given: Call) -> _Ready:

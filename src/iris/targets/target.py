@@ -98,8 +98,8 @@ class Core:
 
     #: Elements that each part of the arithmetic hardware computes; see `RATES`.
     rates: Mapping[str, float] = field(default_factory=lambda: RATES, hash=False)
-    #: Parts of it that compute at the same time; those of one group take turns.  Each scheduler
-    #: starts one instruction of a simdgroup in a cycle, for any of them.  None: all take turns.
+    #: Groups of these parts.  Groups compute at the same time, and the parts of one take turns.
+    #: A scheduler starts one instruction of a simdgroup in a cycle.  Empty: all parts take turns.
     pipes: tuple[tuple[str, ...], ...] = ()
     #: Cycles that a simdgroup takes for a product of 8x8 matrices, on the same hardware as
     #: fused multiply-adds: 17 to 18, where those of the product alone would take 16.  Four

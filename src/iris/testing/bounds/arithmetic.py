@@ -100,7 +100,7 @@ def _modulo(a: Interval, b: Interval) -> Interval:
     anywhere = ~(first == last) | np.isinf(b[0]) | np.isinf(b[1])
     low = np.where(anywhere, np.minimum(b[0], 0), low)
     high = np.where(anywhere, np.maximum(b[1], 0), high)
-    through_zero = _meets_zero(b)  # of which a remainder is nan
+    through_zero = _meets_zero(b)  # a remainder by 0 is nan
     return np.where(through_zero, -np.inf, low), np.where(through_zero, np.inf, high)
 
 

@@ -13,8 +13,8 @@ from iris.passes.graph.tiling.kernel_schedule import KernelSchedule
 from iris.passes.graph.tiling.tile_program import schedule_of
 from iris.targets import DEFAULT
 
-# Two reductions, the second of what is computed with the first; `%w` is needed only before these.
-# Each `view` is another name of elements.
+# The second reduction needs the first; only the first needs `%w`.  Each `view` is another name of
+# elements.
 KERNEL = """
 func graph @f returns=[tensor<64x64xf32>](%x: tensor<64x64xf32>, %w: tensor<64x64xf32>) {
   %y: tensor<64x64xf32> = graph.kernel @f schedule=[SCHEDULE] {
