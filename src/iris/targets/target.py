@@ -127,6 +127,9 @@ class Core:
     exactness: Mapping[str, int] = field(default_factory=dict, hash=False)
     #: From a barrier until matrices are multiplied again, where nothing else is waited for.
     barrier_cycles: float = 0
+    #: Bytes of its largest tile that a thread should hold in a program that reduces, where others
+    #: run while it waits for all of its simdgroups.
+    reduced_bytes: int = 32
     #: How many threads fit a core, by the most registers of 16 bits that each has; the last are
     #: all that a thread can have.  [Mesa: agx_performance.c]
     occupancy: tuple[tuple[int, int], ...] = (

@@ -112,19 +112,29 @@ def _kept_programs(schedule: KernelSchedule, target: Target) -> int:
     return max(1, kept)
 
 
+def _is_enough(simdgroups: int, largest: int, programs: int, target: Target) -> bool:
+    """Whether some simdgroups suffice for a program that reduces: its largest tile, in bytes, is
+    not too large for their threads, and there are enough programs for all cores."""
+    room = simdgroups * SIMDGROUP_WIDTH * target.core.reduced_bytes
+    return largest <= room and programs * simdgroups >= target.cores * SIMDGROUPS_OF_CORE
+
+
 def usual_simdgroups(schedule: KernelSchedule, target: Target) -> int:
     """As many simdgroups as the largest tile of a program keeps busy, as long as none of them
     computes a part of a product that another one has.
 
     Where a core has few programs, nothing else runs while one waits for the next block of a loop.
     Such a program has more simdgroups, as long as each thread has a vector.  So has one that loads
-    again what the cache keeps of few programs alone.
+    again what the cache keeps of few programs alone.  Where a core has many programs, one that
+    reduces has fewer: they wait for each other to combine what each of them reduced.
     """
     elements, along = schedule.elements, schedule.elements.dependencies
     # Indices have four bytes.
     tiles = [schedule.lanes_along(axes) * max(4, r.element.bytes) for r, axes in along.items()]
     largest = max(tiles, default=0)
     count = simdgroups_for(largest, target)
+    if elements.aggregates and _is_enough(count // 2, largest, schedule.programs, target):
+        count //= 2
     of_core = min(max(1, -(-schedule.programs // target.cores)), _kept_programs(schedule, target))
     if any(schedule.is_looped(axis) for axis in elements.axes):
         most = min(SIMDGROUPS_OF_CORE // of_core, largest // (SIMDGROUP_WIDTH * VECTOR_BYTES))
