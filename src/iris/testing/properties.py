@@ -181,8 +181,8 @@ def _portable() -> st.SearchStrategy[Program]:
 
 
 def _with_fewest_barriers(program: Program) -> Program:
-    """With those barriers only that `insert-barriers` places: on a device that looks for races, one
-    that orders too little is then missed."""
+    """With those barriers only that `insert-barriers` places: where none is one too many, a device
+    that looks for races sees one that orders too little."""
     return program.with_module(run(program.module, _ORDERED))
 
 
