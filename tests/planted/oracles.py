@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -33,7 +35,7 @@ ORDER = {
     "tile": ("passes", "masks", "proofs", "graph-passes", "agree", "sources", "words"),
     "lowering": ("layouts", "indices", "agree", "fits", "text"),
     "metal": ("orders", "thread-passes", "copies", "agree", "text"),
-    "text": ("text", "thread-text", "graph-text"),
+    "text": ("text", "thread-text", "checked-text", "graph-text"),
     "graph": (
         "graph-passes",
         "proofs",
@@ -53,6 +55,11 @@ def _graphs_on_metal(drawn: Sequence[Any], seconds: float) -> None:
     from compiler.test_random_graphs import check_on_metal
 
     check_on_metal(drawn)
+
+
+def _check(drawn: Sequence[Any], seconds: float) -> None:
+    os.environ["IRIS_SOFTMETAL_SANITIZE"] = "1"  # which a process reads once: this has one oracle
+    TEXTS["thread-text"].holds(drawn, seconds)
 
 
 def _conformance(drawn: Sequence[int], seconds: float) -> None:
@@ -76,11 +83,13 @@ def _numbers(items: Sequence[object]) -> Callable[[], SearchStrategy[int]]:
     return partial(sampled_from, range(len(items)))
 
 
+TEXTS = {found.name: found for found in of_text("softmetal", MSL)}
 ORACLES = {
     found.name: found
     for found in (
         *PROPERTIES.values(),
-        *of_text("softmetal", MSL),
+        *TEXTS.values(),
+        replace(TEXTS["thread-text"], name="checked-text", holds=_check),  # for races, too
         Property(
             "graph-text",
             "graph",

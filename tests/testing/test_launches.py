@@ -18,6 +18,7 @@ from iris.runtime.device import ArrayArgument, Grid, Program
 from iris.runtime.devices import select
 from iris.runtime.interpreters import Interpreter
 from iris.runtime.metal import Metal
+from iris.runtime.queue import Stream
 from iris.runtime.softmetal import Softmetal
 from iris.testing import conforms, launched, launches, steps
 from iris.testing.in_order import InOrder, Outcome, Unsettled
@@ -63,7 +64,7 @@ def test_metal_conforms(script: Script) -> None:
         assert not reports, reports.decode()
 
 
-@pytest.mark.parametrize("name", sorted({*launched.TRIED} - {"refuse", "tuned"}))
+@pytest.mark.parametrize("name", sorted({*launched.TRIED} - {"refuse", "stray", "tuned"}))
 def test_a_kernel_means_what_it_does(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     named = {"X": "a", "Y": "b", "Out": "c", "n": 100, "number": 2.5, "B": 256, "C": -0.0}
     named |= {"ROWS": 2, "PLANES": 3, "a": -3.0, "b": True, "c": 2**63 + 5, "d": -7, "step": 1}
@@ -124,6 +125,15 @@ def test_what_a_launch_on_doubtful_memory_wrote_to_the_host_is_unknown() -> None
 # What is drawn.
 
 
+def test_the_failure_of_an_earlier_run_is_not_the_last_one() -> None:
+    """A launch that is repeated raises what its first run failed of, and has not run again."""
+    order, silent = InOrder(), Outcome([], None)
+    for step in (steps.Prepare(refuse(a, 1)), steps.Again(1), refuse(b, 3), shift(b, a)):
+        step.expect(order, silent)
+    steps.Again(45).expect(order, Outcome([], 1))
+    Read(a).expect(order, Outcome([], 3))
+
+
 def test_every_step_and_kernel_is_drawn() -> None:
     kinds: Counter[str] = Counter()
 
@@ -140,7 +150,7 @@ def test_every_step_and_kernel_is_drawn() -> None:
     known = [one for one in vars(steps).values() if isinstance(one, type)]
     wanted = {one.__name__ for one in known if issubclass(one, (Step, steps.Argument))}
     wanted -= {"Step", "Argument", "Quiet"}
-    wanted |= {*launched.TRIED, "other", "num_simdgroups", "fast_math"}
+    wanted |= {*launched.TRIED} - {"stray"} | {"other", "num_simdgroups", "fast_math"}
     assert {name for name in wanted if kinds[name] < 5} == set()
 
 
@@ -244,6 +254,17 @@ def test_a_missing_wait_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Metal, "copy_out", at_once)
     script = Script((*NOISE, shift(a, b), Read(b, "copied({})"), *NOISE))
     with pytest.raises(AssertionError, match=r"line 2, print\(copied\(b\)\): in order, "):
+        conforms("softmetal", script)
+
+
+@pytest.mark.softmetal
+def test_who_is_given_what_failed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    stray = steps.Stray(a, 0, 1)
+    conforms("softmetal", Script((*NOISE, stray, shift(a, b, stream=2), Read(b), Read(a), *NOISE)))
+    script = Script((*NOISE, stray, Read(a), *NOISE))
+    conforms("interp", script)  # which leaves it out
+    monkeypatch.setattr(Stream, "_conclude", lambda self, batch, launch: [])
+    with pytest.raises(AssertionError, match=r"line 2, print\(a.numpy\(\)\): it raises no error"):
         conforms("softmetal", script)
 
 

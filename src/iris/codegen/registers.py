@@ -178,7 +178,7 @@ def _assembled(ctx: Writer, value: Value, vectors: Sequence[Expression]) -> Expr
         whole = vectors[0]
         if whole.type is not held.element:
             whole = whole.replace(type=held.element)
-        if len(value.users) > 1 or isinstance(value.op, (metal.Take, metal.Join)):
+        if len(value.users) > 1 or not isinstance(value.op, (metal.Literal, metal.Pattern)):
             return whole
         ctx.expressions[value] = whole  # a constant
         return None

@@ -182,6 +182,8 @@ class Device:
     home: tuple[int, int] | None = None
     #: Whether its times tell how fast kernels are; else the cost model ranks them.
     is_timed: ClassVar[bool] = True
+    #: Whether a launch fails that leaves its memory, and harms nothing else.
+    outlives_strays: ClassVar[bool] = False
     _listeners: tuple[ref[Callable[[Timing], None]], ...] = ()
 
     @classmethod

@@ -35,6 +35,7 @@ class Softmetal(Metal):
     name = "softmetal"
     target = ON_CPU
     is_timed = False
+    outlives_strays = True
 
     @classmethod
     def missing(cls) -> str | None:

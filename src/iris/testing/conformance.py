@@ -13,6 +13,7 @@ was promised and is not so.
 from __future__ import annotations
 
 import io
+import mmap
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
 from threading import Thread
@@ -116,6 +117,34 @@ def arrays_may_have_strides(device: Device) -> None:
     everything = np.zeros(24, np.float32)
     device.copy_out(whole, everything)
     _equal(everything, expected, "what lies between the elements of an array is changed")
+
+
+@_check
+def arrays_of_the_same_pages_are_used_in_order(device: Device) -> None:
+    """Buffers of arrays that overlap share their memory, or have each their own."""
+    for slices in (((0, 2), (1, 3)), ((0, 2), (0, 2)), ((0, 3), (1, 2))):
+        pages, alike = (_pages(3) for _ in range(2))
+        size = pages.size // 3
+        parts = [slice(first * size, end * size) for first, end in slices]
+        buffers = [iris.asarray(pages[part], device=device) for part in parts]
+        shared = [alike[part] for part in parts]
+        apart = [array.copy() for array in shared]
+        device.shuffle(parts[1].start)
+        for number in range(6):
+            x = buffers[number % 2]
+            kernels.mix[x.size // 32](x, x, x, number)
+            for array in (shared[number % 2], apart[number % 2]):
+                array[...] = (8 * array + number + np.arange(array.size)) % 1024
+        found = [x.numpy() for x in buffers]
+        device.shuffle(None)
+        assert any(all(map(np.array_equal, found, expected)) for expected in (shared, apart)), (
+            f"launches on the same pages are out of order, pages {slices}"
+        )
+
+
+def _pages(count: int) -> Array:
+    """An array of whole pages, which a device may use where they are."""
+    return np.frombuffer(mmap.mmap(-1, count * mmap.PAGESIZE), np.int32)
 
 
 @_check

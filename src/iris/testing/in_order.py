@@ -111,7 +111,9 @@ class InOrder:
             self.tell(failure, given | call.own)
             for cell in call.written:
                 if failure in call.own:
-                    cell.fail(call.own)
+                    # One that ran before may have raised it, and what ran since counts, too.
+                    since = given if failure in self.ran_again else NONE
+                    cell.fail(call.own | since)
                 elif call.waits or times > 1:
                     cell.fail(given, doubtful=True)
             return

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,6 +24,8 @@ Array = npt.NDArray[Any]
 
 SIZE = 160  # elements of an array
 REFUSED = "refused"  # what a launch that fails says
+STRAY = -1  # the number of every launch that leaves its memory
+FAR = 1 << 40  # elements, which no memory has
 ROWS = 12  # arrays that as many streams write at a time
 
 
@@ -184,6 +187,15 @@ def _refuse(out, number):
 
 
 @iris.kernel
+def stray(Out, far):
+    iris.store(Out + far, -1.0)
+
+
+def _stray(out, far):
+    raise NotImplementedError("it fails")
+
+
+@iris.kernel
 def tuned(X, Out, Blocks, n, TELLS: iris.constexpr, B: iris.constexpr):
     at = iris.program_id(0) * B + iris.arange(0, B)
     iris.store(Out + at, iris.load(X + at, mask=at < n) + 1, mask=at < n)
@@ -250,6 +262,7 @@ TRIED = {
         Tried(show, _show, ()),
         Tried(tuned, _tuned, (1,), (("TELLS", 2),)),
         Tried(refuse, _refuse, (0,)),
+        Tried(stray, _stray, (0,)),
     )
 }
 
@@ -311,6 +324,15 @@ def refused(launch: Callable[[], object]) -> None:
     except IrisError:
         return
     raise AssertionError("nothing is said against it")
+
+
+def astray(stray: Callable[[], object], reading: Callable[[], object], stream: Any) -> None:
+    """Launch on a stream what leaves its memory, and let another stream read that: what was sent
+    off before is done, and nothing else is sent off with it."""
+    wait(stream)
+    stray()
+    with suppress(IrisError):
+        reading()
 
 
 def recorded(launch: Callable[[], None], stream: Any) -> Callable[[], None]:

@@ -120,12 +120,14 @@ class _Drawing:
             return self.on_host()
         if kind < 20:
             return self.prepare()
+        if kind == 33:
+            return self.strays()
         return [self.other(kind)]
 
     def other(self, kind: int) -> Step:
         choices, buffer = self.choices, self.buffer()
         match kind:
-            case 32 | 33:
+            case 32:
                 return self.refuse()
             case 20 | 21:
                 given = (self.returned(), self.buffer(), Number(SIZE), Number(0.5))
@@ -315,6 +317,23 @@ class _Drawing:
         x = choices.of((*several, f"iris.strided({x}[::-1])", f"{x}.astype(np.float64)"))
         out = self.buffer().text
         return Refused(f"blocks[1]({x}, {out}, {columns}, 0.5, device=device)")
+
+    def strays(self) -> Sequence[Step]:
+        """A launch that fails with all that is sent off with it; at times while others are on their
+        way, of which streams hand on what they make to the stream that it is of, and to others."""
+        choices = self.choices
+        stream, other, third = choices.of(((0, 1, 2), (1, 0, 2), (0, 2, 1)))
+        stray = steps.Stray(self.buffer(), stream, other)
+        if choices.flag():
+            return [stray]
+        x, y, z = (self.buffer() for _ in "123")
+
+        def handed(given: Buffer, out: Buffer, stream: int) -> Launch:
+            return Launch("shift", (given, out, Number(SIZE)), 3, stream=stream)
+
+        made = [steps.Prepare(handed(x, x, third)), steps.Again(45)]
+        then = [handed(x, y, stream), handed(y, z, other), steps.Read(stray.buffer)]
+        return [*made, stray, *then]
 
     def refuse(self, out: Argument | None = None) -> Launch:
         """A launch that fails, on an array of the host now and then."""

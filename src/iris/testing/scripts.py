@@ -23,7 +23,7 @@ import numpy as np
 
 from iris.compiler import candidates
 from iris.compiler.compilation import Compilation, entry_of, optimize
-from iris.errors import IrisError, ProgramError
+from iris.errors import DeviceError, IrisError, ProgramError
 from iris.ir import to_text
 from iris.ir.core import Level
 from iris.runtime.device import Array, Device, Program
@@ -114,7 +114,11 @@ class Script:
     def text(self, device: Device) -> str:
         """Python that does on a device what the script does."""
         head = _HEAD.format(device=device.name, other=_other(device).name)
-        return "\n".join([head + self.start, *[step.line for step in self.steps], ""])
+        return "\n".join([head + self.start, *[step.line for step in self._for(device)], ""])
+
+    def _for(self, device: Device) -> list[Step]:
+        """The steps that do a device no harm."""
+        return [step for step in self.steps if device.outlives_strays or not step.leaves_memory]
 
     def run(self, device: Device) -> None:
         """Run the lines on a device; raises `Wrong` where one does what it does not in order."""
@@ -149,7 +153,7 @@ class Script:
         }
         exec(_code(self.start), names)
         order = InOrder()
-        for number, step in enumerate(self.steps, start=1):
+        for number, step in enumerate(self._for(device), start=1):
             with doing(f"line {number}, {step.line}"):
                 shown.clear()
                 failure = _executed(step.line, names)
@@ -224,6 +228,10 @@ def _executed(line: str, names: dict[str, Any]) -> int | None:
         if error.program is None or launched.REFUSED not in str(error):
             raise
         return error.program[0]
+    except DeviceError as error:
+        if "stray" not in str(error):
+            raise
+        return launched.STRAY
     return None
 
 

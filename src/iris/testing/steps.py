@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from iris.testing.in_order import NONE, Call, Cell, InOrder, Outcome, compare, failures_of
-from iris.testing.launched import ARRAY_FUNCTIONS, ROWS, SIZE, TRIED
+from iris.testing.launched import ARRAY_FUNCTIONS, FAR, ROWS, SIZE, STRAY, TRIED
 
 
 class Argument:
@@ -105,6 +105,8 @@ class Step:
     lowered: str | None = None
     #: Whether the kernel runs as is fastest, where a device tells time.
     is_tuned: bool = False
+    #: Whether it is for those devices alone that no launch harms which leaves its memory.
+    leaves_memory: bool = False
 
     @property
     def line(self) -> str:
@@ -236,6 +238,32 @@ class Refused(Quiet):
     @property
     def line(self) -> str:
         return f"refused(lambda: {self.launch})"
+
+
+@dataclass(frozen=True)
+class Stray(Step):
+    """A launch that leaves its memory, which is what it fails of: on its own, and another stream
+    waits for it."""
+
+    buffer: Buffer
+    stream: int
+    other: int
+    leaves_memory = True
+
+    @property
+    def line(self) -> str:
+        x, where = self.buffer.text, "device=device, stream=streams[{}]"
+        stray = f"stray[1]({x}, FAR, {where.format(self.stream)})"
+        reading = f"shift[3]({x}, iris.empty_like({x}), {SIZE}, {where.format(self.other)})"
+        return f"astray(lambda: {stray}, lambda: {reading}, streams[{self.stream}])"
+
+    def expect(self, order: InOrder, outcome: Outcome) -> None:
+        own = frozenset([STRAY])
+        arguments = [self.buffer.value(order), FAR]
+        order.launch(Call(TRIED["stray"], arguments, {}, own), outcome.failure)
+        # Who waits for it may have been told.
+        order.untold -= own
+        order.unsure |= own
 
 
 @dataclass(frozen=True)
