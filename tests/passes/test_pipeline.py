@@ -223,7 +223,7 @@ def define_collector_watch(failing: bool) -> list[bool]:
     return seen
 
 
-def test_cycles_are_collected_between_passes_only() -> None:
+def test_cycles_are_collected_after_the_passes_only() -> None:
     seen = define_collector_watch(failing=False)
     run(parse(TEXT), "watch-collector,watch-collector")
     assert seen == [False, False]

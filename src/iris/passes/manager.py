@@ -8,7 +8,8 @@ from __future__ import annotations
 import gc
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from iris.errors import FileError, PassError, PipelineError, UserError
@@ -33,8 +34,9 @@ class Instrument:
         """Called when all passes are done, or when something stopped them."""
 
 
-def _run_uncollected(pass_: Pass, module: Module) -> Mapping[str, int]:
-    """Run a pass, and leave cycles of objects to be found after it; gives what it counted.
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Leave cycles of objects to be found after the passes.
 
     A pass makes many objects and drops most of them soon.  The collector would go over all that are
     there again and again, and find little: the more of them there are, the longer it takes.
@@ -44,14 +46,16 @@ def _run_uncollected(pass_: Pass, module: Module) -> Mapping[str, int]:
     time limit interrupts its change, and nothing would ever be collected again.
     """
     if not gc.isenabled():  # paused already, maybe by another thread
-        return pass_.run(module) or {}
+        yield
+        return
     gc.disable()
     try:
-        return pass_.run(module) or {}
+        yield
     finally:
         gc.enable()
 
 
+@_uncollected()
 def run(
     module: Module,
     pipeline: Pipeline | str,
@@ -75,7 +79,7 @@ def run(
         for position, pass_ in enumerate(pipeline):
             check_level(pass_, work)
             start = time.perf_counter()
-            counts = _run_uncollected(pass_, work)
+            counts = pass_.run(work) or {}
             seconds = time.perf_counter() - start
             for instrument in instruments:
                 instrument.after(position, pass_, work, seconds, counts)
