@@ -15,6 +15,10 @@ from iris.cost.resources import needs_of
 from iris.frontend.arrays import ArrayFunction
 from iris.ir import Level, to_text
 from iris.ir.control import Func
+from iris.passes.graph.tiling import fusion
+from iris.passes.graph.tiling.choose_schedule import cheapest_schedule
+from iris.passes.graph.tiling.element_graph import ElementGraph
+from iris.passes.graph.tiling.kernel_schedule import KernelSchedule
 from iris.runtime.devices import select
 from iris.targets import TARGETS, Target
 from support import counts
@@ -208,3 +212,20 @@ def test_the_same_function_becomes_the_same_kernels() -> None:
     function = random_function(1, 30, 20)
     programs = [program_of(function, arguments, TARGETS["apple-m1"]) for _ in range(4)]
     assert len({"\n".join([to_text(k.module) for k in p.kernels]) for p in programs}) == 1
+
+
+def test_kernels_that_cannot_pay_are_not_planned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Equal kernels are planned once, and not where another dispatch costs more than they save: so
+    there is less than one plan for two ops."""
+    planned = 0
+
+    def counted(elements: ElementGraph, max_tile_bytes: int, target: Target) -> KernelSchedule:
+        nonlocal planned
+        planned += 1
+        return cheapest_schedule(elements, max_tile_bytes, target)
+
+    monkeypatch.setattr(fusion, "cheapest_schedule", counted)
+    function_of_arrays = ArrayFunction(values_from_the_last)
+    module = function_of_arrays.trace(function_of_arrays.bind([numbers(16, 16)], {})).module
+    GraphProgram.of(module, TARGETS["apple-m1"], ())
+    assert 2 * planned < len(module.walk())

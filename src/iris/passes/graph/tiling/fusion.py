@@ -287,8 +287,7 @@ class Fusion:
 
     def _candidate(self, outputs: tuple[Value, ...], inlined: Iterable[Value] = ()) -> Candidate:
         """A kernel that writes some values and recomputes `inlined` instead of reading them."""
-        inputs = (self.inputs | self.stored.keys()).difference(outputs, inlined)
-        ops, read = self._ops_between(outputs, inputs)
+        ops, read = self._needed(outputs, inlined)
         key = outputs, read
         if key not in self.candidates:
             try:
@@ -299,6 +298,13 @@ class Fusion:
         if isinstance(candidate, CannotFuse):
             raise candidate.again()
         return candidate
+
+    def _needed(
+        self, outputs: tuple[Value, ...], inlined: Iterable[Value] = ()
+    ) -> tuple[set[Op], tuple[Value, ...]]:
+        """The ops of such a kernel, and what it reads."""
+        inputs = (self.inputs | self.stored.keys()).difference(outputs, inlined)
+        return self._ops_between(outputs, inputs)
 
     def _plan_candidate(
         self, outputs: tuple[Value, ...], read: tuple[Value, ...], ops: Iterable[Op]
@@ -466,21 +472,14 @@ class Fusion:
         return changed
 
     def _try_store_later(self, value: Value, later: Value) -> bool:
-        readers, own, stored = self.kernels.readers(value), self.kernels[value], self.stored
+        stored = self.stored
         if later in stored:
             return False
         moved = sorted((*(v for v in stored if v is not value), later), key=self._position)
         self.stored = dict.fromkeys(moved)
         try:
-            new = [self._candidate((later,)), *[self._candidate(k.outputs) for k in readers]]
+            new = self._stored_later(value, later)
         except CannotFuse:
-            self.stored = stored
-            return False
-        before = own.cost.microseconds + sum(k.cost.microseconds for k in readers)
-        after = sum(k.cost.microseconds for k in new)
-        # What waits for one more kernel could not be merged with those that do not.
-        waits = any(v in self.kernels and v not in own.inputs for v in new[0].inputs)
-        if after + waits * self.target.dispatch_microseconds > before:
             self.stored = stored
             return False
         if value in self.reasons:
@@ -488,6 +487,26 @@ class Fusion:
         del self.kernels[value]
         self._adopt(new)
         return True
+
+    def _stored_later(self, value: Value, later: Value) -> list[Candidate]:
+        """The kernel that stores a function of a value instead, and those that read it; raises
+        `CannotFuse` if there are none, or they cost more."""
+        readers, own = self.kernels.readers(value), self.kernels[value]
+        dispatch = self.target.dispatch_microseconds
+        most = own.cost.microseconds + sum(k.cost.microseconds for k in readers)
+        _, read = self._needed((later,))
+        # What waits for one more kernel could not be merged with those that do not.
+        waits = any(v in self.kernels and v not in own.inputs for v in read)
+        outputs = [(later,), *[k.outputs for k in readers]]
+        new: list[Candidate] = []
+        # No kernel takes less than its dispatch: mostly, that tells before they are planned.
+        times = [dispatch for _ in outputs]
+        while sum(times) + waits * dispatch <= most:
+            if len(new) == len(outputs):
+                return new
+            new.append(self._candidate(outputs[len(new)]))
+            times[len(new) - 1] = new[-1].cost.microseconds
+        raise CannotFuse("it costs more to store it later")
 
     def _adopt(self, kernels: Iterable[Candidate]) -> None:
         for kernel in kernels:
