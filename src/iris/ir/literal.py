@@ -6,7 +6,7 @@ import math
 import struct
 from functools import lru_cache
 
-from iris.ir.types import DType, Kind, bf16, f16, f32
+from iris.ir.types import DType, bf16, bool_, f16, f32
 
 Number = bool | int | float
 
@@ -17,7 +17,7 @@ def encode(value: Number, dtype: DType) -> int:
     """The bits of a value in a dtype.  To a float dtype it is rounded once, ties to even; what
     does not fit (in an integer dtype or bool, whatever it does not hold exactly) raises
     `OverflowError`."""
-    if dtype.kind is not Kind.FLOAT:
+    if not dtype.is_float:
         if not dtype.low <= value <= dtype.high or value != int(value):
             raise OverflowError(
                 f"{_short(value)} does not fit {dtype}, "
@@ -36,11 +36,11 @@ def encode(value: Number, dtype: DType) -> int:
 
 def decode(bits: int, dtype: DType) -> Number:
     """The value that bits stand for."""
-    if dtype.kind is Kind.BOOL:
+    if dtype is bool_:
         return bool(bits)
-    if dtype.kind is Kind.SIGNED:
+    if dtype.is_signed:
         return bits - (1 << dtype.bits) if bits >> (dtype.bits - 1) else bits
-    if dtype.kind is Kind.UNSIGNED:
+    if not dtype.is_float:
         return bits
     if dtype is bf16:
         bits, dtype = bits << 16, f32
@@ -82,7 +82,7 @@ def _bf16_bits(value: float) -> int:
 def text(bits: int, dtype: DType) -> str:
     """The value, rounded to as few decimal digits as still mean these bits."""
     value = decode(bits, dtype)
-    if dtype.kind is not Kind.FLOAT:
+    if not dtype.is_float:
         return str(value).lower()
     value = float(value)
     if math.isnan(value):
