@@ -1,5 +1,5 @@
-"""Small thread programs that do little but calculate: for what a text makes of each op, with the
-numbers at which things go wrong, and of what is read before it is overwritten.
+"""Small thread programs that do little but calculate: they check how a text computes each op, with
+the numbers at which things go wrong, and that it reads memory before it overwrites it.
 
     runs_alike([program], "softmetal")
 
@@ -53,7 +53,7 @@ def programs() -> st.SearchStrategy[Program]:
 
 @cache
 def forms_of(dtype: DType) -> dict[type[Op], list[Form]]:
-    """How elements of a dtype can be made: by each op, with which attributes and of what."""
+    """How elements of a dtype can be made: by each op, with its attributes and operands."""
     found: dict[type[Op], dict[Form, None]] = {}
     for other in ALL:
         for form in forms(tuple(dict.fromkeys((dtype, other)))):
@@ -119,7 +119,7 @@ class Calculations(MetalDraft):
         return self.put(made)
 
     def operand(self, type_: ElementType) -> Value:
-        """What is there; or what has been made, once or again; or a number."""
+        """A value of memory, one that has been made, which others may use, too, or a number."""
         choices = self.choices
         style = choices.below(8)
         if style > 5:
@@ -186,8 +186,8 @@ class Calculations(MetalDraft):
 
 @cache
 def numbers(dtype: DType, which: int) -> list[int]:
-    """The bits of numbers at which things go wrong; of those of the first two arrays, which come
-    again and again, each meets each other.  In a third one there are any bits."""
+    """The bits of numbers at which things go wrong.  The first two arrays repeat them, so that each
+    number meets each other one.  A third array has any bits."""
     if which == 2 and dtype is not bool_:
         random = Random(PERIOD)
         return [random.getrandbits(dtype.bits) for _ in range(PERIOD)]

@@ -319,8 +319,8 @@ class _Drawing:
         return Refused(f"blocks[1]({x}, {out}, {columns}, 0.5, device=device)")
 
     def strays(self) -> Sequence[Step]:
-        """A launch that fails with all that is sent off with it; at times while others are on their
-        way, of which streams hand on what they make to the stream that it is of, and to others."""
+        """A launch that fails with all that is sent off with it.  At times others are on their way,
+        and hand on what they make to the stream that fails, and to other streams."""
         choices = self.choices
         stream, other, third = choices.of(((0, 1, 2), (1, 0, 2), (0, 2, 1)))
         stray = steps.Stray(self.buffer(), stream, other)
