@@ -57,7 +57,8 @@ def _graphs_on_metal(drawn: Sequence[Any], seconds: float) -> None:
 
 def _conformance(drawn: Sequence[int], seconds: float) -> None:
     for number in drawn:
-        CHECKS[number](select("softmetal"))
+        for device in ("softmetal", "interp"):
+            CHECKS[number](select(device))
 
 
 _PROVEN = [
