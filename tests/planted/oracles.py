@@ -64,7 +64,8 @@ def _check(drawn: Sequence[Any], seconds: float) -> None:
 
 def _conformance(drawn: Sequence[int], seconds: float) -> None:
     for number in drawn:
-        CHECKS[number](select("softmetal"))
+        for device in ("softmetal", "interp"):
+            CHECKS[number](select(device))
 
 
 _PROVEN = [

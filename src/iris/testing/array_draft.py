@@ -112,7 +112,8 @@ class ArrayDraft:
         if isinstance(made, (tuple, list)):
             if not made:
                 return
-            line, made = line._replace(text=f"{line.text}[-1]"), made[-1]
+            which = self.choices.of((-1, 0, len(made) // 2))  # of several arrays
+            line, made = line._replace(text=f"{line.text}[{which}]"), made[which]
         value = np.asarray(made)
         if value.size > ELEMENTS or value.ndim > 5 or value.dtype.kind not in "biuf":
             return

@@ -13,7 +13,7 @@ from iris.ir.core import Value
 from iris.ir.kinds import ReduceKind
 from iris.ir.literal import Number
 from iris.ir.math import Predicate, element_type
-from iris.ir.types import DType, Tile, bool_, f32, i32, i64
+from iris.ir.types import DType, ElementType, Tile, bool_, f32, i32, i64
 from iris.testing.access import read, write
 from iris.testing.choices import Choices
 from iris.testing.elementwise import ALL, SUMMED, summable
@@ -74,6 +74,8 @@ def go_over_band(draft: TileDraft, choices: Choices) -> For:
         start = summable(draft, start, kind.value, 1)
     elif choices.flag(5):
         start = draft.constant(-0.0 if dtype.is_float and side == 0 else 1, carried)
+    elif dtype.is_float and choices.flag(4):  # what decides may choose either
+        start = _either(draft, -0.0, 0.0, carried, choices)
     initial = [start]
     if is_softmax:
         initial.append(draft.constant(choices.of((0.0, 0.0, -0.0, 1.0)), carried))
@@ -120,10 +122,13 @@ def go_over_band(draft: TileDraft, choices: Choices) -> For:
         following = draft.put(combine(*choices.of(((total, following), (following, total)))))
         if shares:
             shares[0] = _rescaled(draft, x, total, following, shares[0], choices)
-        made.following += [
+        kept = [
             draft.put(tile.Update(old, new)) if draft.masked and choices.flag() else new
             for old, new in zip(made.carried, [following, *shares], strict=True)
         ]
+        if choices.flag(5):  # what is carried on is more than what was added up
+            kept[0] = draft.put(math.Neg(kept[0]))
+        made.following += kept
     return made.loop
 
 
@@ -139,6 +144,15 @@ def made(choices: Choices) -> Program:
     for _ in range(choices.of((1, 2))):
         draft.add_built(choices.of(loops)(draft, choices))
     return draft.finish()
+
+
+def _either(
+    draft: TileDraft, one: Number, other: Number, type_: ElementType, choices: Choices
+) -> Value:
+    """One number or another in each element, as a condition says."""
+    condition = draft.like(type_.with_element(bool_), choices)
+    numbers = [draft.constant(n, type_) for n in choices.of(((one, other), (other, one)))]
+    return draft.put(math.Select(condition, *numbers))
 
 
 def _never_again(draft: TileDraft, x: Value, side: int) -> Value:

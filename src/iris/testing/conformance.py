@@ -243,6 +243,22 @@ def launches_can_be_prepared(device: Device) -> None:
     _equal(x.numpy(), 1024, "a prepared launch that is repeated")
 
 
+@_check
+def functions_run_on_parts_of_memory(device: Device) -> None:
+    """One after the other, each on other memory; of one kernel, and of several."""
+    functions = [iris.jit(f) for f in (lambda x: x * 2 + 1, lambda x: (x @ x.T) @ x)]
+    for number in range(3):
+        memory = device.allocate(256)
+        numbers = np.arange(64, dtype=np.float32) % 7 + number
+        device.copy_in(ArrayArgument(memory, 0, iris.f32, (64,)), numbers)
+        for start in (0, 16, 28):
+            part = iris.Buffer(device, memory, iris.f32, (6, 6), None, 4 * start)
+            x = numbers[start : start + 36].reshape(6, 6)
+            for function, expected in zip(functions, (x * 2 + 1, (x @ x.T) @ x), strict=True):
+                found = function(part, device=device)
+                _equal(found.numpy(), expected, f"a function of an array at byte {4 * start}")
+
+
 class _Series:
     """Launches that use what others write, and what NumPy makes of them."""
 

@@ -17,6 +17,7 @@ from iris.tools.replay import Program
 BYTES = 96
 ROWS = (1, 2, 3, 5)
 COLUMNS = (33, 7, 16, 100, 2, 300)
+MOST_SQUARE = 33  # rows and columns
 
 
 def programs() -> st.SearchStrategy[Program]:
@@ -39,7 +40,8 @@ def made(choices: Choices) -> Program:
 
 def _some_rows(draft: GraphDraft, choices: Choices) -> Value:
     """Rows of floats, or what is computed: from others, or from indices, as if rows had no end."""
-    shape = choices.of(ROWS), choices.of(COLUMNS)
+    rows, columns = choices.of(ROWS), choices.of(COLUMNS)
+    shape = (columns, columns) if choices.flag(3) and columns <= MOST_SQUARE else (rows, columns)
     type_ = Tensor(shape, choices.of((f32, f32, f16)))
     if choices.flag(4):
         return draft.put(graph.Iota(choices.below(2), type_))

@@ -185,8 +185,10 @@ def _shape(f: ArrayDraft, x: str) -> str:
 
 
 def _weights(f: ArrayDraft, x: str) -> str:
-    size = f.choices.of(f.values[x].shape or (1,))
-    return f.choices.of((f"np.arange(1, {size + 1})", _beside(f, x)))
+    """Floats, or numbers of enough bits: NumPy adds weights in their own dtype, which may wrap."""
+    size, other = f.choices.of(f.values[x].shape or (1,)), _beside(f, x)
+    other = f"{other}.astype(np.float32)" if other in f.values else other
+    return f.choices.of((f"np.arange(1, {size + 1})", other))
 
 
 def _one_of(*texts: str) -> Callable[[ArrayDraft, str], str]:
@@ -217,7 +219,7 @@ _OPTIONS: dict[str, Callable[[ArrayDraft, str], str]] = {
     **dict.fromkeys(("n", "ddof", "correction", "edge_order"), _one_of("1", "2", "0")),
     "decimals": _one_of("1", "0", "-1"),
     **dict.fromkeys(("rtol", "atol"), _one_of("0.5", "1", "0.25")),
-    "bins": _one_of("[-2, 0, 1, 3]", "[0, 1]", "3"),
+    "bins": _one_of("[-2, 0, 1, 3]", "[0, 1, 2]", "[-3, -1, 0, 2]", "3"),
     "range": _one_of("(-3, 3)", "(0, 2)"),
     "num": _one_of("5", "1", "2"),
     "dx": _one_of("0.5", "2"),

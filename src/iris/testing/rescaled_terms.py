@@ -182,16 +182,19 @@ def _square(of: graph.Reduce, deviation: Value, values: Mapping[Value, Array]) -
     """The squares of deviations from the mean of what a sum is of, or of a view of these.
 
     A mean so far is rounded with each element: by units of how far elements are from the first.
+    The mean itself is rounded twice, by units of its own.
     """
     x, axes = values[of.x], of.axes
     wide = np.where(np.isfinite(x), x, 0.0).astype(np.float64)
     first = wide[tuple([slice(1) if axis in axes else slice(None) for axis in range(x.ndim)])]
     shifted = wide - np.where(np.abs(first) <= 2.0**100, first, 0.0)
     most, apart = np.abs(shifted).max(axes, keepdims=True), np.ptp(wide, axes, keepdims=True)
+    mean = np.abs(wide.mean(axes, keepdims=True))
     if of.x not in deviation.producer.operands:  # whose axes may be others
-        most, apart = most.max(), apart.max()
+        most, apart, mean = most.max(), apart.max(), mean.max()
     count = prod([x.shape[axis] for axis in axes])
     absolute = 4 * (count + 8) * SPACING[f32] * most * apart + LEAST[f32]
+    absolute = absolute + (2 * SPACING[f32] * mean) ** 2
     parts = 8 * SPACING[f32], absolute, np.maximum(apart, 1) ** 2
     return Term(*[np.broadcast_to(part, values[deviation].shape) for part in parts])
 

@@ -101,15 +101,15 @@ _OPTIONS = (
 _TARGETS = (DEFAULT, nvidia.H200, imaginary.SLOW_CORES, imaginary.ONE_CORE)
 
 
-def graph_schedules() -> st.SearchStrategy[Pipeline]:
-    """The passes that make kernels of a graph, for some target; reductions are split in long or
-    short parts.
+def graph_schedules(*targets: Target) -> st.SearchStrategy[Pipeline]:
+    """The passes that make kernels of a graph, for one of some targets, or of all kinds of them;
+    reductions are split in long or short parts.
 
     @given(programs.graph(portable=True), graph_schedules())
     def test_kernels(program, schedule):
         fuses(program, pipeline=schedule)
     """
-    chosen = product((256, 2, 5, 16), _TARGETS)
+    chosen = product((256, 2, 5, 16), targets or _TARGETS)
     return st.sampled_from([*chosen]).map(lambda choice: _split(*choice))
 
 
