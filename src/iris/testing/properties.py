@@ -327,7 +327,7 @@ _SHARED = "allocate-threadgroup{budget=0},insert-barriers"
 # As a GPU has them that copies while threads do other things.
 _COPIED = (
     "async-copies{target=nvidia-h200},share-barriers,allocate-threadgroup{budget=0},insert-barriers,"
-    "wait-for-copies"
+    "wait-for-copies,spread-copies"
 )
 _UNIFORM = "allocate-threadgroup{budget=0},uniform-conditions,insert-barriers"
 _OF_THREADS = (
