@@ -45,6 +45,7 @@ ROOMS = (
     "packing",
     "cache-keys",
     "waits",
+    "copies",
     "threads",
 )
 GARDEN = Garden()

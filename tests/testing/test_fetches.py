@@ -12,6 +12,7 @@ from iris.errors import ProgramError
 from iris.ir import metal
 from iris.passes import Pipeline, run
 from iris.passes.metal.async_copies import AsyncCopies
+from iris.passes.metal.spread_copies import SpreadCopies
 from iris.targets.nvidia import H200
 from iris.testing import fetches
 from iris.testing.faults import stage_options
@@ -39,13 +40,16 @@ def test_most_of_them_have_something_to_copy() -> None:
     found: Counter[str] = Counter()
     copying = Pipeline((DropBarriers(), AsyncCopies(H200)))
     for program in drawn:
-        copies = [op for op in run(program.module, copying).walk() if isinstance(op, metal.Copy)]
+        module = run(program.module, copying)
+        copies = [op for op in module.walk() if isinstance(op, metal.Copy)]
         found["copies"] += bool(copies)
         found["masked"] += any(op.mask is not None for op in copies)
         found.update({op.parent_op.name for op in copies if op.parent_op is not None})
+        found["spread"] += SpreadCopies().run(module)["copies"] > 0
     assert found["copies"] > len(drawn) // 2
     for kind in ("masked", "if", "for", "metal.foreach"):
         assert found[kind] > len(drawn) // 20, kind
+    assert found["spread"]
 
 
 WRITTEN = """

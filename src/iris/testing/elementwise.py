@@ -8,7 +8,7 @@ be made in any order.
 from __future__ import annotations
 
 from itertools import zip_longest
-from math import frexp
+from math import frexp, inf, nan
 
 from iris.ir import math
 from iris.ir.core import Op, Value
@@ -114,16 +114,20 @@ _OF_ZEROS = (math.Neg, math.Exp, math.Sqrt, math.Tanh, math.Abs, math.Sigmoid, m
 
 @make(math.Extremum)
 def extremum(cls: type[math.Extremum], draft: Draft, choices: Choices) -> None:
-    """Of any two; as often as not of zeros of two signs, of which at times only what another op
-    makes of them is there to be used."""
+    """Of any two, or of one and a number such as nan or an infinity; as often as not of zeros of
+    two signs, of which at times only what another op makes of them is there to be used."""
     first = draft.some(NUMBERS, choices)
     type_ = element_type(first.type)
     if not type_.element.is_float or draft.func.fast_math or choices.flag():
-        draft.add(cls(first, draft.other(first, choices)))
+        if type_.element.is_float and choices.flag(3):
+            other = draft.constant(choices.of((0.0, nan, -0.0, inf, nan, -inf)), type_)
+        else:
+            other = draft.other(first, choices)
+        draft.add(cls(first, other))
         return
     zeros = [draft.put(math.Mul(first, draft.constant(0.0, type_)))]
     if choices.flag():
-        zeros.append(draft.constant(choices.of((0.0, -0.0)), type_))
+        zeros.append(draft.constant(choices.of((0.0, -0.0, nan)), type_))
     else:
         zeros.append(draft.other(first, choices))
     op = cls(*zeros[:: choices.of((1, -1))])

@@ -4,7 +4,7 @@ what a GPU may copy while threads do other things, and where it has to be waited
     orders("async-copies{target=nvidia-h200},insert-barriers,wait-for-copies", program)
 
 They are loaded and stored at once, or with something in between; in parts, by one loop or two; or
-where a branch says so.
+where a branch says so.  Something else may be done before they are read.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from collections.abc import Sequence
 from hypothesis import strategies as st
 
 from iris.ir import math, metal
-from iris.ir.control import If, Yield
+from iris.ir.control import For, If, Yield
 from iris.ir.core import Value
 from iris.ir.math import Constant, Predicate, element_type
 from iris.ir.metal import registers
 from iris.ir.types import ElementType
 from iris.testing.choices import Choices
-from iris.testing.exchange_places import Memory, Place
+from iris.testing.exchange_places import Lanes, Memory, Place
 from iris.testing.exchanges import BYTES, Exchanges
 from iris.tools.replay import Array, Program
 
@@ -40,6 +40,34 @@ class _Fetches(Exchanges):
         super().apart()
         self.parted = False
 
+    def item(self, depth: int) -> None:
+        if depth < 2 and not self.parted and self.choices.flag(8):
+            self.ahead()
+        else:
+            super().item(depth)
+
+    def ahead(self) -> None:
+        """Bring what is read only after something else, maybe in a branch or a loop."""
+        choices = self.choices
+        shared = [m for m in self.memories[-3:] if m.start is None]
+        if not shared:
+            self.access()
+            return
+        self.left -= 1
+        memory, *others = shared
+        place = self.whole(memory)
+        if others and choices.flag():
+            self.parts_ahead([*others, memory])
+        else:
+            self.meet()
+            self.bring(place)
+            self.memories, kept = others or self.memories, self.memories
+            with self.taken(self.condition()) if choices.flag() else self.around(0, 1, 2):
+                self.hand_on()
+            self.memories = kept
+        self.meet()
+        self.read(place)
+
     def write(self, place: Place) -> None:
         """Write elements of an array, most often; else what tells of the access."""
         choices = self.choices
@@ -57,6 +85,9 @@ class _Fetches(Exchanges):
         """What a loop does that brings in each turn what it reads in a later one."""
         choices = self.choices
         self.left -= 1
+        if choices.flag():
+            self.parts_ahead(memories)
+            return
         write, read = self.write, self.read
         uses = choices.of(
             ((write, read), (read, write), (write, read, write), (read, write, write))
@@ -64,6 +95,27 @@ class _Fetches(Exchanges):
         for access in uses:
             place = self.whole(choices.of(memories))
             self.at(place, access)
+
+    def parts_ahead(self, memories: Sequence[Memory]) -> None:
+        """Bring parts, before a loop that reads others."""
+        to, of = memories[-1], memories[0]
+        self.meet()
+        self.fetch_parts(to)
+        self.meet()
+        self.sweep(of)
+
+    def sweep(self, memory: Memory) -> None:
+        """Read parts of a memory in a loop of few turns, that counts from anywhere by any step."""
+        choices = self.choices
+        first, step = choices.of(((0, 1), (1, 1), (0, 2)))
+        end = first + choices.of((2, MOST_PARTS)) * step
+        bounds = (self.constant(n) for n in (first, end, step))
+        loop = self.b.insert(For(*bounds, [self.total]))
+        with self.within(loop.body):
+            number, self.total = loop.body.arguments
+            part = self.b(math.And(number, self.constant(1)))
+            self.read(self.part_of(memory, Lanes(self.thread, self.threads), 0, part))
+        self.total = loop.results[0]
 
     def put(self, place: Place, value: Value) -> None:
         """Store what has been loaded, at times after something else."""
@@ -126,8 +178,10 @@ class _Fetches(Exchanges):
         where it belongs."""
         choices = self.choices
         size = memory.dtype.bytes
-        width = choices.of([w for w in (4, 2, 1) if 4 <= w * size <= metal.VECTOR_BYTES])
-        count = choices.of((2, MOST_PARTS))
+        widths = [w for w in (4, 2, 1) if 4 <= w * size <= metal.VECTOR_BYTES]
+        width, count = choices.of(widths), choices.of((2, MOST_PARTS))
+        if count * width * self.threads > memory.size:
+            width = min(widths)
         if count * width * self.threads > memory.size:
             self.meet()
             self.bring(self.whole(memory))
@@ -141,11 +195,15 @@ class _Fetches(Exchanges):
         if choices.flag(4):
             self.access()
         self.meet()
+        if choices.flag(6):  # in parts of another size
+            parted = choices.of([w for w in (1, 2, 4) if w * size <= metal.VECTOR_BYTES])
+            count, width = max(1, count * width // parted), min(parted, count * width)
         stores = self.b.insert(metal.Foreach(count, []))
         with self.b.inside(stores.body):
             number = stores.body.arguments[0]
-            taken = self.b(math.Xor(number, self.constant(1))) if choices.flag(4) else number
-            part = self.b(metal.Slice(loads.results[0], taken, type_))
+            is_other = count > 1 and choices.flag(4)
+            taken = self.b(math.Xor(number, self.constant(1))) if is_other else number
+            part = self.b(metal.Slice(loads.results[0], taken, registers(width, memory.dtype)))
             place_of = self.plus_parts(self.thread, number)
             self.b.insert(metal.Store(memory.base, self.times(place_of, width), part))
             self.b.insert(Yield([]))

@@ -57,7 +57,8 @@ def linear(
 def pairs(*, lane_bits: int = LANE_BITS) -> st.SearchStrategy[Pair]:
     """Two layouts of one shape over the same threads: a value is converted from one to the other.
 
-    Some differ in registers only, some in the lanes of a simdgroup, and some in all.
+    Some differ in registers only or in how many there are, some in the lanes of a simdgroup, and
+    some in all.
     """
     return _drawn(lambda choices: _pair(choices, lane_bits))
 
@@ -131,10 +132,16 @@ def _of_columns(
 def _pair(choices: Choices, lane_bits: int = LANE_BITS) -> Pair:
     shape, simdgroup_bits = _shape(choices), choices.of((0, 1, 0, 2, 3))
     source = _laid_out(choices, shape, lane_bits, simdgroup_bits)
-    how_far = choices.below(5)
+    how_far = choices.below(6)
     if how_far == 3:
         return source, _laid_out(choices, shape, lane_bits, simdgroup_bits)
     columns = [image for _, images in source.bases for image in images]
+    if how_far == 5:  # twice as many registers, or half
+        registers = len(columns) - simdgroup_bits - lane_bits
+        column = choices.of(((0,) * len(shape), choices.of(columns)))
+        columns.insert(choices.of((registers, choices.below(registers + 1))), column)
+        larger = _of_columns(shape, columns, lane_bits, simdgroup_bits)
+        return (source, larger) if choices.flag() else (larger, source)
     if how_far == 4:  # a register for a lane, as where one of two has neighbours
         registers = len(columns) - simdgroup_bits - lane_bits
         for _ in range(1 + choices.below(2) if registers else 0):
@@ -157,7 +164,13 @@ def _shuffled(choices: Choices, items: Sequence[T]) -> list[T]:
 
 
 def _mix(choices: Choices, columns: list[Coordinate]) -> None:
-    """Adds columns to others, which keeps what they span."""
+    """Adds columns to others, which keeps what they span: to some, or to a run of neighbours those
+    some way on, as a swizzle does."""
+    if choices.flag(3):
+        far = choices.of((1, 2, 3))
+        for one in range(choices.below(3), len(columns) - far):
+            columns[one] = _xor(columns[one], columns[one + far])
+        return
     for _ in range(choices.below(4) if len(columns) > 1 else 0):
         one = choices.below(len(columns))
         other = (one + 1 + choices.below(len(columns) - 1)) % len(columns)

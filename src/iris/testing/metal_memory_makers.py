@@ -593,6 +593,11 @@ def fits_own(dtype: DType, shape: tuple[int, ...]) -> bool:
     return count in widths(dtype) and count <= OWN
 
 
+def may_update(draft: MetalDraft, place: Place, dtype: DType) -> bool:
+    """Whether an atomic op may update a place, as one of all threads."""
+    return place.type is dtype and place.mask is None and is_written(draft, place)
+
+
 def is_written(draft: MetalDraft, place: Place) -> bool:
     """Whether threads may write at a place: it is shared, or of one thread."""
     return place.memory is not None or place.base in draft.owned
@@ -731,9 +736,12 @@ def atomic(cls: type[metal.Atomic], draft: MetalDraft, choices: Choices) -> None
             at = draft.offset(memory, draft.small(choices, memory.size), 1)
             draft.put(metal.Atomic(kind, memory.base, at, value))
             return
-    place = None if memory is None else shared_place(draft, memory, Use.WRITE, 1, choices)
+    place = revisit(draft, Use.WRITE, choices)
+    if place is None or not may_update(draft, place, dtype):
+        place = None if memory is None else shared_place(draft, memory, Use.WRITE, 1, choices)
     if place is None:
         place = own_place(draft, dtype, 1, choices)
+    draft.places.append(place)
     kind = choices.of([*commuting, AtomicKind.EXCHANGE])
     draft.add(metal.Atomic(kind, place.base, place.offset, value))
 

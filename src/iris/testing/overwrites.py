@@ -113,5 +113,5 @@ def _show(draft: TileDraft, found: Place, value: Value, choices: Choices) -> Non
 
 
 _Between = Callable[[TileDraft, Place, Choices], None]
-_BEFORE_READ: tuple[_Between, ...] = (_nothing, _write, _write, _update, _read_and_write)
+_BEFORE_READ: tuple[_Between, ...] = (_nothing, _write, _update, _update, _read_and_write)
 _BEFORE_WRITE: tuple[_Between, ...] = (_nothing, _read, _read_block, _update, _read_and_write)

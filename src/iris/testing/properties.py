@@ -352,7 +352,7 @@ _SHARED = "allocate-threadgroup{budget=0},insert-barriers"
 # As a GPU has them that copies while threads do other things.
 _COPIED = (
     "async-copies{target=nvidia-h200},share-barriers,allocate-threadgroup{budget=0},insert-barriers,"
-    "wait-for-copies"
+    "wait-for-copies,spread-copies"
 )
 _ORDERED = Pipeline((DropBarriers(), *Pipeline.parse("insert-barriers")))
 _UNIFORM = "allocate-threadgroup{budget=0},uniform-conditions,insert-barriers"
