@@ -129,7 +129,7 @@ CASES = {
     "tanh(x) + x/2": Case(layers, ((64, 64),), 250),
     "Mandelbrot": Case(mandelbrot, ((64, 64), (64, 64)), 15),
     "Jacobi sweeps": Case(jacobi, ((64, 64),), 5),
-    "moving average": Case(moving_average, ((64, 64),), 8),
+    "moving average": Case(moving_average, ((64, 128),), 32),
     "equal layers": Case(equal_layers, ((64, 64), (64, 64)), 15),
     "sorting network": Case(network, ((64, 64),), 12),
     "cheapest paths": Case(cheapest_paths, ((64, 100),), 16),

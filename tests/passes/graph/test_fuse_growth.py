@@ -11,8 +11,11 @@ import numpy as np
 import pytest
 
 import iris
+from iris.compiler.compilation import entry_of
+from iris.cost.resources import needs_of
 from iris.passes.graph.tiling import fusion
 from iris.passes.graph.tiling.element_graph import ElementGraph
+from iris.targets import DEFAULT
 
 
 def layers(n: int) -> Callable[..., Any]:
@@ -90,12 +93,12 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("function", "first"), [(layers, 60), (mandelbrot, 30), (averages, 16), (cells, 8)]
+    ("function", "first"), [(layers, 60), (mandelbrot, 30), (averages, 64), (cells, 8)]
 )
 def test_what_is_planned_grows_with_the_function(
     function: Callable[[int], Any], first: int, planned: list[int]
 ) -> None:
-    x = np.zeros((64, 64), np.float32)
+    x = np.zeros((64, 256 if function is averages else 64), np.float32)
     counts = []
     for n in (first, 2 * first, 4 * first):
         planned.clear()
@@ -104,6 +107,32 @@ def test_what_is_planned_grows_with_the_function(
         counts.append(sum(planned))
     assert counts[1] < 2.3 * counts[0]
     assert counts[2] < 2.3 * counts[1]
+
+
+@pytest.mark.parametrize("columns", [5, 65, 128, 256])
+def test_columns_of_a_recurrence_are_one_kernel_of_few_registers(columns: int) -> None:
+    """Each is put in its place as soon as it is computed, so that few are alive at once."""
+    x = np.random.default_rng(0).standard_normal((64, columns)).astype(np.float32)
+    function = averages(columns)
+    (kernel,) = iris.jit(function).lower(x, x).kernels
+    registers = needs_of(entry_of(kernel.stages[-1].module), DEFAULT).registers
+    assert registers <= DEFAULT.thread_registers
+    for device in ("interp", "interp:metal"):
+        found = iris.jit(function)(x, x, device=device)
+        np.testing.assert_allclose(found, function(x, x), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("step", [-1, 7])
+def test_columns_in_another_order_than_that_of_a_recurrence(step: int) -> None:
+    def function(x: Any, y: Any) -> Any:
+        columns = averages(20)(x, y)
+        order = [column * step % 20 for column in range(20)]
+        return np.stack([columns[:, column] for column in order], axis=1) + y
+
+    x = np.random.default_rng(0).standard_normal((8, 20)).astype(np.float32)
+    for device in ("interp", "interp:metal"):
+        found = iris.jit(function)(x, x, device=device)
+        np.testing.assert_allclose(found, function(x, x), rtol=1e-6, atol=1e-6)
 
 
 def test_what_doubles_at_each_stage_grows_by_at_most_a_square(planned: list[int]) -> None:

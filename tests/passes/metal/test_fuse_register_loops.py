@@ -13,7 +13,7 @@ from iris.ir import parse, verify
 from iris.ir.control import Func
 from iris.ir.core import Module
 from iris.passes import run
-from iris.passes.metal.fuse_register_loops import FuseRegisterLoops
+from iris.passes.metal.fuse_register_loops import MOST_KEPT, FuseRegisterLoops
 from support import counts
 
 HEAD = "%X: ptr<f32, noalias>, %Y: ptr<f32, noalias>, %P: ptr<f32>, %Q: ptr<f32>, %n: i32"
@@ -344,3 +344,17 @@ def test_random_programs_do_the_same(block: int) -> None:
         for found in results[1:]:
             assert np.array_equal(results[0], found), f"{before}\n{after}"
     assert changed > size / 2
+
+
+def test_a_loop_keeps_few_values_that_are_computed_between_its_members() -> None:
+    def loops(terms: int) -> int:
+        body = load("s0")
+        for n in range(1, terms + 1):
+            body += f"%v{n}: f32 = metal.load %X, %n\n%w{n}: f32 = exp %v{n}\n"
+            body += f"%t{n}: regs<16xf32> = metal.splat %w{n}\n"
+            body += f"%s{n}: regs<16xf32> = mul %s{n - 1}, %t{n}\n"
+        return fused(body + store(f"s{terms}")).count("metal.foreach")
+
+    # What is computed before the first member of a loop is kept in any case.
+    terms = [MOST_KEPT, MOST_KEPT + 1, 2 * MOST_KEPT + 1, 2 * MOST_KEPT + 2]
+    assert [loops(n) for n in terms] == [1, 2, 2, 3]

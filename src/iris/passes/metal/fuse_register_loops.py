@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import gcd
 
+from iris.analysis.registers import half_registers
 from iris.ir import math, metal
 from iris.ir.builder import Builder
 from iris.ir.control import Yield
@@ -23,6 +24,10 @@ from iris.ir.metal import (
 from iris.ir.types import ElementType, Registers, Type, i32
 from iris.passes.metal.index_arithmetic import IndexArithmetic
 from iris.passes.pipeline import Pass
+
+# How many registers a loop may keep alive at most for values that are computed between its members,
+# and so before it.
+MOST_KEPT = 32
 
 # What makes each element alone.
 _ELEMENT_BY_ELEMENT = (math.Elementwise, Constant, Splat, Pattern)
@@ -57,8 +62,9 @@ class FuseRegisterLoops(Pass):
         }
 
     Loops are fused if no element is needed before another's turn, and if none may write what
-    another touches.  Numbers that are cheap to make again, such as register numbers, are
-    made again in each loop.  A function whose register shapes are chosen stays as it is.
+    another touches.  A loop ends before it keeps too many values alive that were computed between
+    its members.  Numbers that are cheap to make again, such as register numbers, are made again in
+    each loop.  A function whose register shapes are chosen stays as it is.
     """
 
     name = "fuse-register-loops"
@@ -94,6 +100,8 @@ class _Fusing:
                 cluster = _Cluster(self)
                 if starts:
                     cluster.add(op)
+            else:
+                cluster.passed.update(op.results)
 
     def starts(self, op: Op) -> bool:
         """Whether an op may be part of a loop at all."""
@@ -127,10 +135,15 @@ class _Cluster:
     parts: int = 0  # rounds of the loop, once a member decides that
     own: set[Value] = field(default_factory=set)  # what the members result in
     effects: list[Effect] = field(default_factory=list)  # of the members
+    passed: set[Value] = field(default_factory=set)  # computed between the members, before the loop
+    kept: set[Value] = field(default_factory=set)  # of these, what members use
 
     def takes(self, op: Op) -> bool:
         """Whether an op that may be part of a loop can be one more member."""
         if not self.members:
+            return False
+        kept = self.kept | self.passed.intersection(_used(op))
+        if sum(map(half_registers, kept)) > 2 * MOST_KEPT:
             return False
         if not isinstance(op, Foreach):
             return _size(op) == self.size
@@ -147,6 +160,7 @@ class _Cluster:
     def add(self, op: Op) -> None:
         self.members[op] = None
         self.own.update(op.results)
+        self.kept |= self.passed.intersection(_used(op))
         self.effects += effects_within(op)
         if isinstance(op, Foreach):
             self.parts = op.count
@@ -163,8 +177,7 @@ class _Cluster:
             return True
         if not self.members:
             return False
-        uses = (inner.operands for inner in op.walk()) if op.regions else (op.operands,)
-        if not all(map(self.own.isdisjoint, uses)):
+        if not self.own.isdisjoint(_used(op)):
             return True
         return conflict(self.effects, effects_within(op))
 
@@ -277,6 +290,11 @@ class _Loop(IndexArithmetic):
         within = self.b(Pattern(low, type_))
         overlap = any(a & b for a in low for b in high)
         return self.b((math.Xor if overlap else math.Add)(self.b(Splat(first, type_)), within))
+
+
+def _used(op: Op) -> list[Value]:
+    """The values that an op uses, also within its regions."""
+    return [v for inner in op.walk() for v in inner.operands] if op.regions else [*op.operands]
 
 
 def _is_shaped(type_: Type) -> bool:

@@ -107,9 +107,9 @@ def considered(
     """
     reads_again = False
     loaded = []
-    for choice in _choices(elements):
+    for choice, keeps in _choices_with_kept_axes(elements):
         try:
-            for schedule in _by_tiles(choice, max_tile_bytes, target):
+            for schedule in _by_tiles(choice, keeps, max_tile_bytes, target):
                 cost = cost_of(schedule, target)
                 reads_again = reads_again or cost.reloaded > 0
                 loaded.append(cost.traffic)
@@ -123,7 +123,7 @@ def considered(
 
 
 def _by_tiles(
-    elements: ElementGraph, max_tile_bytes: int, target: Target
+    elements: ElementGraph, keeps: Collection[Axis], max_tile_bytes: int, target: Target
 ) -> Iterator[KernelSchedule]:
     """Yield a schedule, and ones with smaller tiles as long as programs are too few or spill.
 
@@ -132,7 +132,7 @@ def _by_tiles(
     """
     keeps_blocks = any(expr.rescaling is None for _, expr, *_ in elements.products)
     for halvings in range(1 if keeps_blocks else MOST_HALVINGS + 1):
-        schedule = _Choice(elements, max_tile_bytes, target, halvings).schedule
+        schedule = _Choice(elements, max_tile_bytes, target, halvings, keeps).schedule
         yield schedule
         cost = cost_of(schedule, target)
         if cost.programs >= PROGRAMS_PER_CORE * target.cores and not cost.spilled:
@@ -147,14 +147,38 @@ def _choices(elements: ElementGraph) -> Iterator[ElementGraph]:
     yield from (other for other in others if has_products or other.online_axes)
 
 
+def _choices_with_kept_axes(
+    elements: ElementGraph,
+) -> Iterator[tuple[ElementGraph, Collection[Axis]]]:
+    """Yield the choices of axes, each with axes to keep in a program beside those that have to be:
+    none, then those along which more is recomputed than there are elements."""
+    for choice in _choices(elements):
+        yield choice, ()
+        if not choice.products:
+            along = choice.computed_along.items()
+            recomputed = [
+                axis
+                for axis in choice.long_output_axes
+                if sum([n for axes, n in along if axis not in axes]) > axis.size
+            ]
+            if recomputed:
+                yield choice, recomputed
+
+
 class _Choice:
     """How many lanes each axis gets, and which output axes stay within a program."""
 
     def __init__(
-        self, elements: ElementGraph, max_tile_bytes: int, target: Target, halvings: int = 0
+        self,
+        elements: ElementGraph,
+        max_tile_bytes: int,
+        target: Target,
+        halvings: int = 0,
+        keeps: Collection[Axis] = (),
     ):
         self.elements = elements
         self.halvings = halvings
+        self.keeps = keeps
         self.products = elements.products
         self.aggregates = elements.aggregates
         self.output_axes = elements.long_output_axes
@@ -197,7 +221,7 @@ class _Choice:
         if any(axis in dependencies[ref] for ref, *_ in self.products):
             return False
         blocks = -(-axis.size // self.elementwise_tile)
-        return any(
+        return axis in self.keeps or any(
             axis not in dependencies[ref] and blocks * axes_size(expr.over) > axis.size
             for ref, expr in self.aggregates.items()
         )

@@ -30,6 +30,7 @@ from iris.passes.graph.tiling.element_exprs import (
     ElementExpr,
     LoadExpr,
     Piecewise,
+    Pointwise,
     ScanExpr,
     SplatExpr,
     Substitution,
@@ -244,6 +245,12 @@ class ElementGraph:
             [] if isinstance(e, Alias) else list(dict.fromkeys([numbers[r] for r in reads[ref]]))
             for ref, e in self.exprs.items()
         ]
+
+    @cached_property
+    def computed_along(self) -> Counter[frozenset[Axis]]:
+        """How many elements elementwise ops compute, by the axes along which they differ."""
+        along = self.dependencies
+        return Counter([along[r] for r, e in self.exprs.items() if isinstance(e, Pointwise)])
 
     @cached_property
     def aggregates(self) -> dict[ElementRef, Aggregate]:

@@ -110,6 +110,20 @@ class ElementRef:
         guard = [*self.guard, *(c for c in conditions if not c.is_certain)]
         return ElementRef(self.value, self.indices, Guard(guard))
 
+    def bounds(self, index: IndexExpr) -> tuple[int, int]:
+        """Between which numbers an index is, the second excluded, where the guard holds."""
+        low, high = index.low, index.high + 1
+        for condition in self.guard:
+            if condition.index.terms == index.terms:
+                more = condition.index.constant - index.constant
+                low, high = max(low, condition.low - more), min(high, condition.high - more)
+        return low, high
+
+    def within(self, index: IndexExpr, low: int, high: int) -> ElementRef:
+        """The same element, guarded by narrower bounds of an index."""
+        others = [condition for condition in self.guard if condition.index.terms != index.terms]
+        return ElementRef(self.value, self.indices, Guard(others)).where(Within(index, low, high))
+
     def with_own_guard(self) -> ElementRef:
         """The same element without the conditions on axes that its indices do not have."""
         own = axes_of(self.indices).keys()

@@ -111,17 +111,25 @@ def pad_expr(op: graph.Pad, ref: ElementRef, elements: ElementGraph) -> ElementE
 
 @element_rules(graph.Concat)
 def concat_expr(op: graph.Concat, ref: ElementRef, elements: ElementGraph) -> ElementExpr:
-    cases, start = [], 0
-    for value in op.values:
+    """An element of the last tensor that it may be of, or of those before it: so two are needed at
+    a time, and what a recurrence has computed is put in its place step by step."""
+    index = ref.indices[op.axis]
+    start = ref.shape[op.axis]
+    low, high = ref.bounds(index)
+    low, high = max(low, 0), min(high, start)
+    for value in reversed(op.values):
         size = element_type(value.type).shape[op.axis]
-        indices = list(ref.indices)
-        index = indices[op.axis] + -start
-        # Of one element it is 0, so that what is computed of it does not depend on the index.
-        indices[op.axis] = IndexExpr() if size == 1 else index
-        inside = Within(index, 0, size)
-        cases.append(((inside,), ref.of(value, indices=tuple(indices))))
-        start += size
-    return _piecewise(cases)
+        start -= size
+        if start < high:
+            break
+    indices = list(ref.indices)
+    # Of one element it is 0, so that what is computed of it does not depend on the index.
+    indices[op.axis] = IndexExpr() if size == 1 else index + -start
+    last = ref.within(index, max(low, start), high).of(value, indices=tuple(indices))
+    last = last.with_own_guard()
+    if start <= low:
+        return Alias(last)
+    return Piecewise((((Within(index, low, start),), ref.within(index, low, start)), ((), last)))
 
 
 def _piecewise(cases: Sequence[tuple[tuple[Within, ...], ElementRef]]) -> ElementExpr:

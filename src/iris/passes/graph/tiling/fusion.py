@@ -379,7 +379,7 @@ class Fusion:
 
     def _inline_many(self, kernel: Candidate) -> Candidate | None:
         """Compute in a kernel values that no other one needs: one, or two, four, eight and so on at
-        once, as long as nothing is recomputed for that, and as many programs compute it.
+        once, where nothing is recomputed for that, and as many programs compute it.
 
         To plan the kernel again for each of them would take time that is quadratic in them.  A few
         are left to be tried one by one.
@@ -398,11 +398,12 @@ class Fusion:
             except CannotFuse:
                 break
             else:
-                if new.cost.flops > sum(k.cost.flops for k in replaced) or (
-                    new.cost.programs < max(k.cost.programs for k in replaced)
+                # With more of them it may recompute nothing, in as many programs.
+                if (
+                    new.cost.flops <= sum(k.cost.flops for k in replaced)
+                    and new.cost.programs >= max(k.cost.programs for k in replaced)
+                    and new.cost.microseconds < sum(k.cost.microseconds for k in replaced)
                 ):
-                    break
-                if new.cost.microseconds < sum(k.cost.microseconds for k in replaced):
                     grown, inlined = new, count
             count *= 2
             own += islice(needed, max(0, count - len(own)))

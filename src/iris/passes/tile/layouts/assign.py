@@ -118,6 +118,7 @@ class _LayoutAssignment:
         # The new tiles, by layout; the last scope is that of the innermost region.
         self.scopes: list[dict[tuple[Value, LinearLayout], Value]] = [{}]
         self.scalars: dict[Value, Value] = {}  # and what is no tile, of ops that are inserted again
+        self.layouts_in_region = self._layouts_in_region()
 
     def run(self) -> int:
         body = self.function.body
@@ -132,6 +133,42 @@ class _LayoutAssignment:
             if op.parent is None:
                 op.erase()
         return self.conversions
+
+    def _layouts_in_region(self) -> dict[Value, dict[LinearLayout, None]]:
+        """In which layouts ops of their own region use the elementwise functions that are computed
+        for each user, and depend on what is loaded.
+
+        They are inserted in their own places, so that what they are computed of need not be kept.
+        """
+        preferences = self.preferences
+        wanted: dict[Value, dict[LinearLayout, None]] = {}
+        ops = [op for op in self.function.walk() if op is not self.function]
+        for op in reversed(ops):
+            is_for_users = len(op.results) == 1 and self._is_for_users(op.results[0])
+            if not (is_for_users or op.regions or op.terminator or has_tiles(op)):
+                continue
+            if is_for_users:
+                rule = layouts_for_result[type(op)]
+                uses = [rule(op, layout) for layout in wanted.get(op.results[0], ())]
+            else:
+                uses = [preferences.operands(op)]
+            for layouts in uses:
+                for value, layout in zip(op.operands, layouts, strict=True):
+                    if layout and self._is_for_users(value) and value.home is op.parent:
+                        wanted.setdefault(value, {})[layout] = None
+        dependent: set[Value] = set()
+        for op in ops:
+            if op.regions or op.effects() or not dependent.isdisjoint(op.operands):
+                dependent.update(op.results)
+        return {
+            value: layouts
+            for value, layouts in wanted.items()
+            if isinstance(value.op, Elementwise) and value in dependent
+        }
+
+    def _is_for_users(self, value: Value) -> bool:
+        """Whether a tile is computed for each user, in the layout that the user needs."""
+        return isinstance(value.type, Tile) and self.preferences.of(value) is None
 
     def value_in(self, value: Value, layout: LinearLayout) -> Value:
         """A tile in a layout."""
@@ -221,8 +258,10 @@ class _LayoutAssignment:
             return
         preferences = self.preferences
         results = [preferences.of(v) for v in op.results]
-        for value, layout in zip(op.results, results, strict=True):
-            if layout is None and isinstance(value.type, Tile):
+        for value in op.results:
+            if self._is_for_users(value):
+                for wanted in self.layouts_in_region.get(value, ()):
+                    self.value_in(value, wanted)
                 return
         regions = tuple([self.assign_region(region) for region in op.regions])
         made = self.emit(op, preferences.operands(op), results, regions)
