@@ -47,7 +47,7 @@ class _Fetches(Exchanges):
             super().item(depth)
 
     def ahead(self) -> None:
-        """Bring what is read only after something else, maybe in a branch or a loop."""
+        """Bring values that are read only later, maybe in a branch or a loop."""
         choices = self.choices
         shared = [m for m in self.memories[-3:] if m.start is None]
         if not shared:
