@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+import iris
+from iris import errors
 from iris.frontend import vocabulary
-from iris.ir.types import DType
-from iris.testing import tile_functions
+from iris.ir.types import DType, u8
+from iris.testing import plain_tiles, tile_functions
 from iris.testing.choices import Choices
 from support import counts
 
@@ -57,3 +59,17 @@ def test_a_wrong_rule_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(AssertionError, match="def drawn"):
         for kernel in drawn(40):
             kernel.check()
+
+
+@iris.kernel
+def stores(Out, number: iris.constexpr):
+    iris.store(Out, number)
+
+
+@pytest.mark.parametrize("number", [0.5, -0.5, 256, -1, float("inf"), float("nan")])
+def test_numbers_that_a_dtype_lacks_are_refused_by_both(number: float) -> None:
+    with pytest.raises(plain_tiles.Refused):
+        plain_tiles.as_plain(number, u8)
+
+    with pytest.raises(errors.DTypeError):
+        stores.lower(np.zeros(1, np.uint8), grid=1, number=number)

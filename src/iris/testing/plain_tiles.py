@@ -123,7 +123,7 @@ def as_plain(x: Any, dtype: DType | None = None) -> Plain:
     wanted = _own_dtype(x) if dtype is None else dtype
     if isinstance(x, Plain):
         return x if x.dtype is wanted else x.to(wanted)
-    if wanted.is_integer and not wanted.low <= x <= wanted.high:
+    if wanted.is_integer and not (wanted.low <= x <= wanted.high and x == int(x)):
         raise Refused(f"{x} is no {wanted}")
     return Plain(x, wanted)
 
