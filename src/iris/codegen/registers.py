@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from iris.codegen.expression import Expression, Touch, merge_touches
 from iris.codegen.operators import binary, cast_to, constant, dtype_of, integer
 from iris.codegen.statements import Assign, Declare
-from iris.codegen.tree import PART, Call, Name, Tree, braces, element, number, regrouped
+from iris.codegen.tree import PART, Call, Name, Number, Tree, braces, element, number, regrouped
 from iris.codegen.tree import binary as joined
-from iris.codegen.writer import Writer, emit
+from iris.codegen.writer import Held, Writer, emit
 from iris.ir import math, metal
 from iris.ir.core import Op, Value
 from iris.ir.in_place import reads_part_by_part
@@ -188,10 +188,16 @@ def _assembled(ctx: Writer, value: Value, vectors: Sequence[Expression]) -> Expr
             ctx.put(Assign(place.tree.at(number(i)), vector.tree))
         return None
     name = ctx.name_of(value)
-    contents = braces([vector.tree for vector in vectors])
+    contents = braces([_listed(ctx, vector, held) for vector in vectors])
     ctx.put(Declare(held.type, name, contents, held.parts))
     ctx.bind_variable(value, name)
     return None
+
+
+def _listed(ctx: Writer, x: Expression, held: Held) -> Tree:
+    """The tree in a list of what an array holds, where only plain numbers convert themselves."""
+    is_held = isinstance(x.tree, Number) or (x.type is held.element and not x.wraps)
+    return x.tree if is_held else ctx.cast(x, held.element, held.lanes).tree
 
 
 @emit(metal.Slice)
