@@ -122,10 +122,12 @@ def concat_expr(op: graph.Concat, ref: ElementRef, elements: ElementGraph) -> El
         start -= size
         if start < high:
             break
+    own = index + -start
     indices = list(ref.indices)
     # Of one element it is 0, so that what is computed of it does not depend on the index.
-    indices[op.axis] = IndexExpr() if size == 1 else index + -start
-    last = ref.within(index, max(low, start), high).of(value, indices=tuple(indices))
+    indices[op.axis] = IndexExpr() if size == 1 else own
+    # The guard is of the tensor's own index, as that of others who read the tensor.
+    last = ref.within(own, max(low - start, 0), high - start).of(value, indices=tuple(indices))
     last = last.with_own_guard()
     if start <= low:
         return Alias(last)
