@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 
 from iris.frontend.arrays import indexing
 from iris.frontend.arrays.protocol import FUNCTIONS, UFUNCS, name_of
-from iris.testing import array_functions
+from iris.testing import array_draft, array_functions
 from iris.testing.choices import Choices
 from iris.testing.numpy_calls import call_of, callees
 from support import counts
@@ -102,3 +103,19 @@ def test_a_wrong_rule_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(AssertionError, match=r"def drawn\(a0"):
         for function in drawn(200):
             function.check()
+
+
+@pytest.mark.parametrize("text", ["np.exp(a0)", "np.exp(a0, dtype=np.float32)"])
+def test_numbers_are_those_of_64_bits_rounded(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a processor where NumPy's `exp` of 32 bits is off by a unit."""
+    evaluated = array_draft._evaluated
+
+    def off(text: str, values: Any) -> Any:
+        found = evaluated(text, values)
+        return np.nextafter(found, np.float32(9)) if found.dtype == np.float32 else found
+
+    function = next(f for f in drawn(20) if f.values["a0"].dtype == np.float32)
+    monkeypatch.setattr(array_draft, "_evaluated", off)
+    function._try(array_draft.Line(text, any_call=True))
+    expected = np.exp(function.values["a0"].astype(np.float64)).astype(np.float32)
+    assert np.array_equal([*function.values.values()][-1], expected)

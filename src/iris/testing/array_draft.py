@@ -119,8 +119,11 @@ class ArrayDraft:
             return
         if not np.all(np.abs(value.astype(np.float64)) < LARGE):
             return
-        if line.any_call and (self._depends_on_bits(line, value) or self._refuses(line)):
-            return
+        if line.any_call:
+            rounded = self._rounded(line, value)
+            if rounded is None or self._refuses(line):
+                return
+            value = rounded
         used = [known for known in self.values if known in line.text]
         if not used:  # nothing is traced
             return
@@ -143,15 +146,16 @@ class ArrayDraft:
             values[name] = value.astype(_narrow(value))
         return True
 
-    def _depends_on_bits(self, line: Line, value: Array) -> bool:
-        """Whether 64 bits give a value that this one is not rounded from: it overflows, or has 16
-        bits."""
+    def _rounded(self, line: Line, value: Array) -> Array | None:
+        """What 64 bits give, rounded: NumPy's own functions of 32 bits differ between processors.
+        None if this value is not rounded from that: it overflows, or has 16 bits."""
         wide = {k: x.astype(_WIDE.get(x.dtype.kind, x.dtype)) for k, x in self.values.items()}
-        narrow, exact = value.astype(_narrow(value)), np.asarray(_evaluated(line.text, wide))
+        text = line.text.replace("float32", "float64")
+        narrow, exact = value.astype(_narrow(value)), np.asarray(_evaluated(text, wide))
         if narrow.shape != exact.shape or (value.dtype == np.float16 and np.any(_unit(value))):
-            return True
+            return None
         off = np.abs(np.subtract(narrow, exact, dtype=np.float64))
-        return not np.all(off <= _ROUNDED * _unit(narrow))
+        return exact.astype(narrow.dtype) if np.all(off <= _ROUNDED * _unit(narrow)) else None
 
     def _refuses(self, line: Line) -> bool:
         """Whether Iris says that it does not do what a line asks for."""
