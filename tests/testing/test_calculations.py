@@ -30,7 +30,7 @@ def test_their_texts_do_what_they_say() -> None:
 
 
 def test_every_op_is_drawn() -> None:
-    """Each that is exact, of numbers from memory, of what others give, and of parts of that."""
+    """Each exact op, of numbers from memory, of results of others, and of parts of these."""
     exact = {
         cls
         for cls in OPS.values()

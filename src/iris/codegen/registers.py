@@ -195,7 +195,7 @@ def _assembled(ctx: Writer, value: Value, vectors: Sequence[Expression]) -> Expr
 
 
 def _listed(ctx: Writer, x: Expression, held: Held) -> Tree:
-    """The tree in a list of what an array holds, where only plain numbers convert themselves."""
+    """The tree as an element of an initializer list, which narrows plain numbers alone."""
     is_held = isinstance(x.tree, Number) or (x.type is held.element and not x.wraps)
     return x.tree if is_held else ctx.cast(x, held.element, held.lanes).tree
 

@@ -3,8 +3,8 @@ the numbers at which things go wrong, and that it reads memory before it overwri
 
     runs_alike([program], "softmetal")
 
-Each thread has a few places in memory for itself.  It makes something of what is there and of what
-it has made already, and stores that in one of these places, or in the end.
+Each thread has a few places in memory for itself.  It computes new values from the ones there and
+from earlier results, and stores them in these places, at once or in the end.
 """
 
 from __future__ import annotations

@@ -115,7 +115,7 @@ _OF_ZEROS = (math.Neg, math.Exp, math.Sqrt, math.Tanh, math.Abs, math.Sigmoid, m
 @make(math.Extremum)
 def extremum(cls: type[math.Extremum], draft: Draft, choices: Choices) -> None:
     """Of any two, or of one and a number such as nan or an infinity; as often as not of zeros of
-    two signs, of which at times only what another op makes of them is there to be used."""
+    two signs.  At times only another op, applied to the result, shows its sign."""
     first = draft.some(NUMBERS, choices)
     type_ = element_type(first.type)
     if not type_.element.is_float or draft.func.fast_math or choices.flag():

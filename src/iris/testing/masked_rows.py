@@ -117,7 +117,7 @@ def share(draft: TileDraft, choices: Choices) -> None:
 
 
 def _terms(draft: TileDraft, x: Value, choices: Choices) -> Value:
-    """A function of differences, of which not each gives nan of nan."""
+    """A function of differences; some are not nan where their argument is nan."""
     type_ = element_type(x.type)
     style = choices.below(8)
     if style < 4:
@@ -130,7 +130,7 @@ def _terms(draft: TileDraft, x: Value, choices: Choices) -> Value:
     return draft.put(binary(other, x))
 
 
-# What it is made of.
+# The parts of such a program.
 
 
 def _condition(draft: TileDraft, type_: ElementType, choices: Choices) -> Value:

@@ -62,7 +62,7 @@ from iris.tools.replay import Program
 SIMDGROUPS = (1, 4, 2, 8)
 TOGETHER = 10  # programs in a text
 SCHEDULE_BYTES = 48  # that choose the schedules of a graph's kernels
-SEEDS = 1 << 16  # of what chooses them
+SEEDS = 1 << 16  # how many numbers may seed the choice of schedules
 
 
 @dataclass(frozen=True)
