@@ -45,8 +45,9 @@ def fill(Out, value, n, B: iris.constexpr):
 
 def test_specialisations_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arguments, "_integer_spec", arguments._integer_spec.__wrapped__)
-    assert fill._cache.most == MOST_SPECIALISATIONS
-    monkeypatch.setattr(fill._cache, "most", 20)
+    compiled = fill._specialisations().compiled
+    assert compiled.most == MOST_SPECIALISATIONS
+    monkeypatch.setattr(compiled, "most", 20)
     out = np.zeros(32, np.float32)
     gone = []
     gc.collect()
@@ -55,8 +56,8 @@ def test_specialisations_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         # Another divisor of the scalar each time, and another constexpr.
         fill[1](out, 2.0, (2 * number + 3) * 16, B=2 * number + 3)
         assert (out == 2 * number + 5).all()
-        gone.append(weakref.ref(next(reversed(fill._cache._kept.values())).value))
-        assert len(fill._cache) <= 20
+        gone.append(weakref.ref(next(reversed(compiled._kept.values())).value))
+        assert len(compiled) <= 20
     gc.collect()
     assert sum(one() is not None for one in gone) <= 20
     assert len(arguments._SPECS) <= specs + 2 * 20 + 10

@@ -30,6 +30,7 @@ from iris.frontend.arrays import (
     WeakScalarCheck,
     is_tracing,
 )
+from iris.frontend.captured import Captured
 from iris.frontend.decorated import Decorated
 from iris.frontend.tracing import error_here
 from iris.ir.core import Module
@@ -127,6 +128,7 @@ class Jit(Decorated):
                 "name",
             )
         self._traces: Recent[Any, _Traced] = Recent(MOST_SPECIALISATIONS)
+        self._captured: Captured | None = None  # by these traces
         self._tracing = threading.Lock()
         functools.update_wrapper(self, function.function)
 
@@ -220,6 +222,9 @@ class Jit(Decorated):
         specs = tuple([argument_spec(*leaf) for leaf in call.leaves])
         key = call.structure, specs, target.name
         with self._tracing:
+            if self._captured is None or self._captured.changed():
+                self._traces.clear()
+                self._captured = Captured(self.function.function)
             found = self._traces.get(key)
             if found is None:
                 with compiling(self.function.name):

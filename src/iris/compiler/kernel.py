@@ -17,6 +17,7 @@ from iris.compiler.options import OPTION_NAMES, Options, split_options
 from iris.compiler.plain_calls import PlainCall, PlainCalls
 from iris.compiler.recording import RECORDERS, record
 from iris.errors import ArgumentError, IrisError, SourceError
+from iris.frontend.captured import Captured
 from iris.frontend.decorated import Decorated
 from iris.frontend.function import TileFunction
 from iris.frontend.specs import Spec, exact_key
@@ -117,6 +118,22 @@ class _Ready:
         )
 
 
+class _Specialisations:
+    """The specialisations of a kernel for some values of the globals that it reads."""
+
+    def __init__(self, captured: Captured):
+        self.captured = captured
+        self.compiled: Recent[Any, Compiled] = Recent(MOST_SPECIALISATIONS)
+        self.ready: Recent[Hashable, _Ready] = Recent(MOST_SPECIALISATIONS)
+
+    def ready_for(self, plain: PlainCall) -> _Ready | None:
+        try:
+            ready = self.ready.get(plain.key)
+        except TypeError:  # a constexpr that is not hashable
+            return None
+        return ready if ready is not None and ready.counts(plain.told) else None
+
+
 class Kernel(Decorated):
     """A kernel: `kernel[grid](*arguments, **constexprs)` launches it."""
 
@@ -127,9 +144,8 @@ class Kernel(Decorated):
 
     def __init__(self, function: FunctionType):
         self.function = TileFunction(function, self.vocabulary)
-        self._cache: Recent[Any, Compiled] = Recent(MOST_SPECIALISATIONS)
+        self._current: _Specialisations | None = None
         self._plain_calls = PlainCalls(self.function, self.option_names)
-        self._ready: Recent[Hashable, _Ready] = Recent(MOST_SPECIALISATIONS)
         self._compiling = threading.Lock()
         functools.update_wrapper(self, function)
 
@@ -254,7 +270,8 @@ class Kernel(Decorated):
         plain = None
         if not (RECORDERS or RECORDER.recording is not None or knobs.look_at_launches()):
             plain = self.plain(grid, arguments, named, device)
-        ready = None if plain is None else self._ready_for(plain)
+        kept = self._specialisations()
+        ready = None if plain is None else kept.ready_for(plain)
         if plain is not None and ready is not None:
             plain.device.launch(ready.program, plain.grid, plain.told, stream)
             return
@@ -262,7 +279,7 @@ class Kernel(Decorated):
         on = device_of(device, given)
         compiled = self._compiled(given, options, on)
         if plain is not None:
-            self._ready.put(plain.key, _Ready.of(compiled, given))
+            kept.ready.put(plain.key, _Ready.of(compiled, given))
         if RECORDERS:
             named |= {"grid": grid, "device": device}
             record(compiled, lambda: self.lower(*arguments, **named))
@@ -286,13 +303,6 @@ class Kernel(Decorated):
             return None
         return self._plain_calls.plain(as_grid(grid, None), arguments, named, device)
 
-    def _ready_for(self, plain: PlainCall) -> _Ready | None:
-        try:
-            ready = self._ready.get(plain.key)
-        except TypeError:  # a constexpr that is not hashable
-            return None
-        return ready if ready is not None and ready.counts(plain.told) else None
-
     def again(self, grid: Grid, options: Options, **named: Any) -> None:
         self._launch(grid, **asdict(options), **named)
 
@@ -315,7 +325,15 @@ class Kernel(Decorated):
         """The Tile IR of a launch, before any pass."""
         return self.function.trace(given.specs | given.constants, fast_math=options.fast_math)
 
+    def _specialisations(self) -> _Specialisations:
+        """The specialisations for the values that globals and closures have now."""
+        kept = self._current
+        if kept is None or kept.captured.changed():
+            kept = self._current = _Specialisations(Captured(self.function.function))
+        return kept
+
     def _compiled(self, given: Call, options: Options, device: Device) -> Compiled:
+        cache = self._specialisations().compiled
         key = (
             device,
             options,
@@ -323,7 +341,7 @@ class Kernel(Decorated):
             *map(id, given.specs.values()),
         )
         try:
-            found = self._cache.get(key)
+            found = cache.get(key)
         except TypeError:
             values = given.constants.items()
             unhashable = next(n for n, v in values if getattr(v, "__hash__", None) is None)
@@ -340,11 +358,11 @@ class Kernel(Decorated):
                 optimize(found.traced, pipeline)
         if found is None:
             with self._compiling:
-                found = self._cache.get(key)
+                found = cache.get(key)
                 if found is None:
                     with compiling(self.function.name):
                         found = self._compile(given, options, device)
-                    self._cache.put(key, found)
+                    cache.put(key, found)
         return found
 
     def _compile(self, given: Call, options: Options, device: Device) -> Compiled:

@@ -484,7 +484,7 @@ class Reach:
         defaults = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
         self._work += [(v, function.__name__) for v in defaults]
         names = function.__code__.co_freevars
-        inside = self._own is not None and function.__code__ in _codes_in(self._own)
+        inside = self._own is not None and function.__code__ in codes_in(self._own)
         for name, cell in zip(names, function.__closure__ or (), strict=True):
             if id(cell) in self._seen:
                 continue
@@ -519,21 +519,26 @@ def _leads_nowhere(kind: type) -> bool:
 
 
 @functools.lru_cache(maxsize=1024)
-def _codes_in(code: CodeType) -> frozenset[CodeType]:
+def codes_in(code: CodeType) -> frozenset[CodeType]:
     """Some code, and that of the functions defined in it."""
-    inner = [_codes_in(c) for c in code.co_consts if isinstance(c, CodeType)]
+    inner = [codes_in(c) for c in code.co_consts if isinstance(c, CodeType)]
     return frozenset([code]).union(*inner)
 
 
 @functools.lru_cache(maxsize=1024)
 def _names_in(code: CodeType) -> tuple[str, ...]:
-    return tuple(sorted({n for c in _codes_in(code) for n in c.co_names}))
+    return tuple(sorted({n for c in codes_in(code) for n in c.co_names}))
 
 
 def is_of_users(module: str) -> bool:
     """Whether a module is the user's: of no library, or of the package of the kernel itself."""
+    return is_in(module, current().package)
+
+
+def is_in(module: str, own: str) -> bool:
+    """Whether a module is of a package, or of no library."""
     package = module.split(".")[0]
-    return package not in _OTHERS and (package == current().package or not _is_installed(module))
+    return package not in _OTHERS and (package == own or not _is_installed(module))
 
 
 @functools.lru_cache(maxsize=1024)
