@@ -125,9 +125,9 @@ def test_a_kernel_is_compiled_once_for_alike_launches() -> None:
     x, out = np.ones((2, 64), np.float32)
 
     def compiled(**how: Any) -> int:
-        before = len(add._cache)
+        before = len(add._specialisations().compiled)
         add(x, out, 48, **how)
-        return len(add._cache) - before
+        return len(add._specialisations().compiled) - before
 
     assert compiled(threads=64, threadgroup=32) == 1
     assert compiled(threads=32, threadgroup=32) == 0
