@@ -93,6 +93,8 @@ class Language:
     narrowing: Mapping[DType, str]  # of integers, where that is not left to the type
     fmod: str
     quotient: str  # of f32, where several have the divisor; or nothing
+    #: What makes 64 bits of signed integers that may have wrapped, where that is not left to it.
+    widening: Mapping[DType, str]
     absolute: str
     distance: str  # of two integers, unsigned
     greater: str  # of integers

@@ -358,6 +358,7 @@ MSL = Language(
     },
     narrowing={},
     fmod="precise::fmod",  # `fast::fmod` is undefined
+    widening={},
     quotient="",
     inline="METAL_FUNC",  # which is always inlined
     absolute="abs",
