@@ -53,6 +53,25 @@ def source_of(text: str) -> Source:
     return emit(shaped(function), CUDA)
 
 
+def test_what_may_have_wrapped_is_made_64_bits_by_a_function() -> None:
+    text = """
+    func metal @f simdgroups=1(%Y: ptr<i64>, %a: i32, %b: i32) {
+      %c0: i32 = constant 0
+      %c1: i32 = constant 1
+      %may_wrap: i32 = sub %a, %b
+      %surely: i32 = and %a, %b
+      %x: i64 = cast %may_wrap
+      %y: i64 = cast %surely
+      metal.store %Y, %c0, %x
+      metal.store %Y, %c1, %y
+      return
+    }
+    """
+    source = source_of(text)
+    assert source.text.count("= widened(") == 1
+    assert compile_it(source).startswith(b"\x7fELF")
+
+
 @pytest.mark.parametrize("path", KERNELS, ids=lambda p: p.stem)
 def test_the_compiler_takes_a_kernel(path: Path) -> None:
     assert compile_it(source_of(path.read_text())).startswith(b"\x7fELF")

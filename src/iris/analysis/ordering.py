@@ -10,9 +10,10 @@ Two accesses conflict if all of this holds:
 
 They are of one thread if one is a plain store, the other is at the same offset, computed from the
 same values in the same iteration of each loop, and every thread that makes the other makes the
-store.  Otherwise two threads would store to one byte, and the store by itself would be a race.
-Iterations of a `foreach` run in any order.  So the same holds for two `foreach` with equal counts,
-if the offsets differ only in the loop index, and accesses of different iterations need no order.
+store.  Otherwise two threads would store to one byte, and the store by itself would be a race.  A
+copy is such a store for what comes after it, which waits for it.  Iterations of a `foreach` run in
+any order.  So the same holds for two `foreach` with equal counts, if the offsets differ only in the
+loop index, and accesses of different iterations need no order.
 
 A barrier goes before the second of two accesses, so that it orders as many pairs as can be, and
 stands in the innermost region that has both: before a loop or a branch rather than in it.
@@ -227,7 +228,9 @@ class _Planner:
             return False
         if a.memory is not b.memory:
             return True
-        if self._of_one_thread(a, b) or self._of_one_thread(b, a):
+        # A later copy does not wait for what the thread has begun before.
+        is_copied = isinstance(b.op, metal.Copy)
+        if not is_copied and (self._of_one_thread(a, b) or self._of_one_thread(b, a)):
             return False
         one, other = self.window(a), self.window(b)
         return one is None or other is None or not one.is_apart(other)
@@ -247,9 +250,11 @@ class _Planner:
 
     def _address(self, touch: Touch) -> AccessAddress | None:
         """The address of an access as its op would compute it now, if that is the same."""
-        if touch.is_still and isinstance(touch.op, (metal.Load, metal.Store)):
-            return self.numbers.address(touch.op)
-        return None
+        op = touch.op
+        if not touch.is_still or not isinstance(op, (metal.Load, metal.Store, metal.Copy)):
+            return None
+        reads_source = isinstance(op, metal.Copy) and not touch.writes
+        return None if reads_source else self.numbers.address(op)
 
     def _is_shown(self, touch: Touch) -> bool:
         """Whether a fence, which is of one thread, is also for an access of another: one by which
@@ -435,16 +440,16 @@ class _Numbers:
         self._numbers: dict[object, int] = {}
         self._addresses: dict[Op, AccessAddress] = {}
 
-    def address(self, op: metal.Load | metal.Store) -> AccessAddress:
+    def address(self, op: metal.Load | metal.Store | metal.Copy) -> AccessAddress:
         known = self._addresses.get(op)
         if known is None:
             known = self._addresses[op] = self._find_address(op)
         return known
 
-    def _find_address(self, op: metal.Load | metal.Store) -> AccessAddress:
+    def _find_address(self, op: metal.Load | metal.Store | metal.Copy) -> AccessAddress:
         offset, values = self.of(op.offset)
         mask = None
-        if op.mask is not None:
+        if op.mask is not None and not isinstance(op, metal.Copy):  # which else writes zeros
             mask, more = self.of(op.mask)
             values |= more
         memory, span = _first_named(op.base)

@@ -22,7 +22,7 @@ from iris.errors import DeclarationError
 from iris.ir import math
 from iris.ir.core import Op, Value
 from iris.ir.math import Nowrap, Predicate
-from iris.ir.types import DType, bf16, bool_, f32, i32, u16, u32
+from iris.ir.types import DType, bf16, bool_, f32, i32, i64, u16, u32
 
 _COMPARE = {
     Predicate.EQ: "==",
@@ -465,7 +465,12 @@ def _cast(ctx: Writer, op: math.Cast) -> Expression:
             x = _wide(ctx, x)
         return cast_to(ctx, x, target)
     if target.bits > source.bits:
-        return cast_to(ctx, ctx.number(op.x), target)
+        x = ctx.number(op.x)
+        may_have_wrapped = isinstance(op.x.op, math.Wrapping) and op.x.op.may_wrap
+        function = ctx.language.widening.get(source)
+        if function is not None and target.bits == 64 and may_have_wrapped:
+            x = call(function, x, type_=i64)
+        return cast_to(ctx, x, target)
     return cast_to(ctx, ctx.value(op.x), target)
 
 

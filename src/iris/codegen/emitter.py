@@ -173,7 +173,9 @@ class _Kernel:
         blocks += [text for text in ctx.helpers.values() if text]
         body = "".join([f"{line.text}\n" for line in lines])
         if language.kernel is not None:
-            head = language.kernel.format(threads=threads, name=entry)
+            count = self.function.resident_programs
+            residents = language.residents.format(count=count) if count else ""
+            head = language.kernel.format(threads=threads, residents=residents, name=entry)
             listed = "".join([f"\n{STEP}{parameter}," for parameter in parameters]).rstrip(",")
             body = f"{head}{listed})\n{{\n{body}}}\n"
         blocks.append(body)

@@ -77,9 +77,11 @@ class Language:
     of_matrices: Callable[[Language], Language]
     of_tensors: Callable[[Language], Language] | None  # the same with tensors, if it has them
     # How a kernel starts.
-    #: What stands before the parameters of a kernel; has {threads} and {name}.  None: whoever
-    #: compiles the text writes that, and the first statements declare what would be parameters.
+    #: What stands before the parameters of a kernel; has {threads}, {residents} and {name}.  None:
+    #: whoever compiles the text writes that, and the first statements declare what would be
+    #: parameters.
     kernel: str | None
+    residents: str  # what says how many programs a core is to hold at once; has {count}
     array: str  # the parameter of an array; has {device}, {type}, {alone}, {name} and {index}
     alone: str  # what says of an array that is only read that no other pointer reaches it
     constants: str  # the parameter that has the scalar arguments; has {index}
@@ -91,6 +93,8 @@ class Language:
     # Functions.
     intrinsics: Mapping[type[Op], Intrinsic]
     narrowing: Mapping[DType, str]  # of integers, where that is not left to the type
+    #: What makes 64 bits of signed integers that may have wrapped, where that is not left to it.
+    widening: Mapping[DType, str]
     fmod: str
     quotient: str  # of f32, where several have the divisor; or nothing
     absolute: str

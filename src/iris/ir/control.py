@@ -68,7 +68,8 @@ class Func(Op):
 
     `simdgroups` is the number that run a program, once it is decided. `fast_math` allows
     approximate functions and any order of sums. `grid` is the number of programs along each axis,
-    where the function fixes it.
+    where the function fixes it. `resident_programs` is how many a core is to hold at once, which
+    limits the registers of a thread; with 0 these are as many as it needs.
     """
 
     name = "func"
@@ -79,6 +80,7 @@ class Func(Op):
     simdgroups: int = attribute(Integer(0, 32), 0)
     fast_math: bool = attribute(Boolean(), False)
     grid: tuple[int, ...] = attribute(Integers(), ())
+    resident_programs: int = attribute(Integer(0), 0)
     body: Region = region()
 
     def __init__(
@@ -122,6 +124,9 @@ class Func(Op):
 
     def set_simdgroups(self, count: int) -> None:
         self.set_attribute("simdgroups", count)
+
+    def set_resident_programs(self, count: int) -> None:
+        self.set_attribute("resident_programs", count)
 
 
 class Carried(NamedTuple):

@@ -24,6 +24,7 @@ from iris.ir.types import (
     f16,
     f32,
     i16,
+    i32,
     i64,
     u16,
     u32,
@@ -77,6 +78,11 @@ INLINE i16 to_i16(u32 x) {
     asm("" : "+r"(x));
     return i16(x);
 }
+// Of what wraps in a loop, the compiler would compute the next 64 bits from those before.
+INLINE i64 widened(i32 x) {
+    asm("" : "+r"(x));
+    return x;
+}
 template <class To, class From> INLINE To converted(From x) { return To(x); }
 template <> INLINE i16 converted(u16 x) { return to_i16(x); }
 
@@ -123,6 +129,10 @@ template <class To, int N, class F, class... From> INLINE vec<To, N> each(F f, v
     vec<To, N> made;
     for (int i = 0; i < N; ++i) made.v[i] = To(f(x.v[i]...));
     return made;
+}
+
+template <int N> INLINE vec<i64, N> widened(vec<i32, N> x) {
+    return each<i64>([](i32 a) { return widened(a); }, x);
 }
 
 // A type that the other operand alone decides: this one is converted to it.
@@ -544,7 +554,8 @@ i8 i16 i32 i64 u8 u16 u32 u64 half half2 bfloat uint3 dim3 threadIdx blockIdx bl
 warpSize
 """
 _FUNCTIONS = """
-as_type to_i16 converted vec packed lanes each just just_of seen unit magnitude to_floor to_ceil
+as_type to_i16 widened converted vec packed lanes each just just_of seen unit magnitude to_floor
+to_ceil
 to_even greater lesser greater_number lesser_number greater_or_nan lesser_or_nan multiply_add
 unsigned_of difference add_saturated choose exchange_with from_lane atomic_add atomic_max atomic_min
 atomic_and atomic_or atomic_xor atomic_exchange atomic_load atomic_compare_exchange fragment pair
@@ -606,7 +617,8 @@ CUDA = Language(
     multiplies_arrays=True,
     of_matrices=_of_matrices,
     of_tensors=None,
-    kernel="__global__ void __launch_bounds__({threads}) {name}(",
+    kernel="__global__ void __launch_bounds__({threads}{residents}) {name}(",
+    residents=", {count}",
     array="{type}* {alone}{name}",
     alone="__restrict__ ",
     constants="const Params p",
@@ -639,6 +651,7 @@ CUDA = Language(
         math.Fma: Intrinsic("multiply_add", "multiply_add"),
     },
     narrowing={i16: "to_i16"},
+    widening={i32: "widened"},
     fmod="fmodf",
     quotient="quotient",
     absolute="magnitude",

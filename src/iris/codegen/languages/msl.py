@@ -320,6 +320,7 @@ MSL = Language(
     of_matrices=lambda language: language,
     of_tensors=_of_tensors,
     kernel="[[max_total_threads_per_threadgroup({threads})]]\nkernel void {name}(",
+    residents="",
     array="{device} {type}* {name} [[buffer({index})]]",
     alone="",
     constants="constant Params& p [[buffer({index})]]",
@@ -357,6 +358,7 @@ MSL = Language(
         math.Fma: Intrinsic("fma", "fma"),
     },
     narrowing={},
+    widening={},
     fmod="precise::fmod",  # `fast::fmod` is undefined
     quotient="",
     inline="METAL_FUNC",  # which is always inlined

@@ -119,6 +119,17 @@ def _is_enough(simdgroups: int, largest: int, programs: int, target: Target) -> 
     return largest <= room and programs * simdgroups >= target.cores * SIMDGROUPS_OF_CORE
 
 
+def _may_spill_half(schedule: KernelSchedule, largest: int, target: Target) -> bool:
+    """Whether a core has registers for one program alone, and for two if half of the largest tile,
+    in bytes, is in threadgroup memory (`spill-to-threadgroup`); and loads as much only once."""
+    elements, along = schedule.elements, schedule.elements.dependencies
+    loads = [max(4, ref.element.bytes) * schedule.lanes_along(along[ref]) for ref in elements.loads]
+    # What is computed needs about as many registers as the tile.
+    is_alone = 4 * largest > target.core.register_bytes >= 2 * largest
+    has_room = largest <= min(target.core_threadgroup_bytes, 2 * target.threadgroup_bytes)
+    return is_alone and has_room and loads.count(largest) == 1
+
+
 def usual_simdgroups(schedule: KernelSchedule, target: Target) -> int:
     """As many simdgroups as the largest tile of a program keeps busy, as long as none of them
     computes a part of a product that another one has.
@@ -126,14 +137,17 @@ def usual_simdgroups(schedule: KernelSchedule, target: Target) -> int:
     Where a core has few programs, nothing else runs while one waits for the next block of a loop.
     Such a program has more simdgroups, as long as each thread has a vector.  So has one that loads
     again what the cache keeps of few programs alone.  Where a core has many programs, one that
-    reduces has fewer: they wait for each other to combine what each of them reduced.
+    reduces has fewer: they wait for each other to combine what each of them reduced.  So has one
+    that can share a core only with half of its tile in threadgroup memory.
     """
     elements, along = schedule.elements, schedule.elements.dependencies
     # Indices have four bytes.
     tiles = [schedule.lanes_along(axes) * max(4, r.element.bytes) for r, axes in along.items()]
     largest = max(tiles, default=0)
     count = simdgroups_for(largest, target)
-    if elements.aggregates and _is_enough(count // 2, largest, schedule.programs, target):
+    is_enough = _is_enough(count // 2, largest, schedule.programs, target)
+    shares = schedule.programs > target.cores and _may_spill_half(schedule, largest, target)
+    if elements.aggregates and (is_enough or shares):
         count //= 2
     of_core = min(max(1, -(-schedule.programs // target.cores)), _kept_programs(schedule, target))
     if any(schedule.is_looped(axis) for axis in elements.axes):
