@@ -7,7 +7,7 @@ from textwrap import dedent
 from iris.analysis.axis import Axes
 from iris.ir import parse
 from iris.ir.control import Func
-from iris.passes.tile.layouts.access_widths import AccessWidths
+from iris.passes.tile.layouts.access_widths import AccessWidths, has_tiles
 
 BLOCK = "offsets=[%c0, %c0], strides=[%n, %c1], bounds=[%n, %n]"
 POINTERS = (("H", "f16"), ("F", "f32"), ("B", "i8"), ("L", "i64"))
@@ -26,7 +26,7 @@ def widths(body: str) -> dict[str, int]:
     """Those of what is loaded, by name."""
     (function,) = parse(f"func tile @f({HEAD}) {{\n{START}{dedent(body).strip()}\nreturn\n}}\n")
     assert isinstance(function, Func)
-    found = AccessWidths(function, Axes())
+    found = AccessWidths([op for op in function.walk() if has_tiles(op)], Axes())
     loads = [op.results[0] for op in function.walk() if op.name.startswith("tile.load")]
     return {value.name or "": found.of(value) for value in loads}
 

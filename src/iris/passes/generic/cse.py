@@ -48,12 +48,21 @@ class _Available:
     def region(self, region: Region) -> None:
         """Walk a region; what is computed in it is not seen after it."""
         added: list[Any] = []
-        loads = dict(self.loads)
+        values, loads = self.values, dict(self.loads)
         for op in region:
             if op.regions:
                 self._nested(op)
-            elif not op.terminator:
-                self._single(op, added)
+            elif op.terminator:
+                break
+            elif op.touches_nothing:
+                key = _key(op)
+                known = values.setdefault(key, op)
+                if known is op:
+                    added.append(key)
+                else:
+                    self._merge(op, known)
+            else:
+                self._touching(op)
         for key in added:
             del self.values[key]
         self.loads = loads
@@ -67,18 +76,17 @@ class _Available:
             self.region(inner)
         self._forget(written)
 
-    def _single(self, op: Op, added: list[Any]) -> None:
-        effects = () if op.touches_nothing else op.effects()
-        if effects and [e for e in effects if e.access is not Access.READ]:
+    def _touching(self, op: Op) -> None:
+        effects = op.effects()
+        if [e for e in effects if e.access is not Access.READ]:
             self._forget(writes(effects))
             return
-        table = self.loads if effects else self.values
-        key = _key(op)
-        known = table.setdefault(key, op)
-        if known is op:
-            if not effects:
-                added.append(key)
-            return
+        known = self.loads.setdefault(_key(op), op)
+        if known is not op:
+            self._merge(op, known)
+
+    def _merge(self, op: Op, known: Op) -> None:
+        """Put an equal op in place of one."""
         for old, new in zip(op.results, known.results, strict=True):
             if new.name is None:
                 new.name = old.name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from functools import cache
 from math import nan, prod
 
 import numpy as np
@@ -16,6 +17,7 @@ from iris.ir.kinds import ReduceKind
 from iris.ir.literal import encode
 from iris.ir.math import Constant, Predicate, constant_bits, element_type
 from iris.ir.rewriter import Rewriter, Rules
+from iris.ir.types import DType
 from iris.passes.pipeline import Pass
 
 
@@ -103,29 +105,47 @@ def _is_integer(value: Value) -> bool:
     return not value.type.element.is_float
 
 
-def _beside_constant(op: math.Binary) -> tuple[Value, Value, int | None]:
-    """An operand, another that is a constant if one is, and its bits.  Two would be folded."""
-    x, y = op.operands
-    return (x, y, constant_bits(y)) if type(y.op) is Constant else (y, x, constant_bits(x))
-
-
 def _constant(op: Op, number: int, rewriter: Rewriter) -> None:
     rewriter.replace(op, Constant(number, element_type(op.results[0].type)))
 
 
-@rules(math.Add)
-def add_nothing(op: math.Add, rewriter: Rewriter) -> None:
-    """`x + 0` of integers, and `x + -0.0`, are `x`."""
-    x, constant, bits = _beside_constant(op)
-    if bits is not None and bits == encode(-0.0, constant.type.element):
+# The number beside which an op gives its other operand, and the one that it then gives itself, of
+# integers.  Of -1 all bits are set.  The number is on the right, unless the op is commutative.
+_NEUTRAL: dict[type[Op], float] = {
+    math.Add: -0.0,
+    **dict.fromkeys((math.Sub, math.Or, math.Xor, math.Shl, math.Shr), 0),
+    **dict.fromkeys((math.Mul, math.Div, math.FloorDiv, math.Pow), 1),
+    math.And: -1,
+}
+_ABSORBING: dict[type[Op], int] = {math.Mul: 0, math.And: 0, math.Or: -1}
+
+
+@rules(*_NEUTRAL)
+def beside_a_number(op: math.Binary, rewriter: Rewriter) -> None:
+    """`x + 0` of integers, `x + -0.0`, `x * 1`, `x & -1` and the like are `x`; `x * 0` of integers,
+    `x & 0` and `x | -1` are the number."""
+    x, number = op.operands
+    if op.commutative and type(number.op) is not Constant:
+        x, number = number, x
+    bits = constant_bits(number)
+    if bits is None:
+        return
+    neutral, absorbing = _numbers_of(type(op), number.type.element)
+    if bits == neutral:
         rewriter.replace(op, x)
+    elif bits == absorbing:
+        rewriter.replace(op, number)
 
 
-@rules(math.Sub)
-def subtract_nothing(op: math.Sub, rewriter: Rewriter) -> None:
-    """`x - 0` is `x`."""
-    if constant_bits(op.rhs) == 0:
-        rewriter.replace(op, op.lhs)
+@cache
+def _numbers_of(kind: type[Op], dtype: DType) -> tuple[int | None, int | None]:
+    """The bits of the neutral and of the absorbing number of an op, where it has them."""
+    base = next(base for base in kind.__mro__ if base in _NEUTRAL)
+    neutral, absorbing = _NEUTRAL[base], _ABSORBING.get(base)
+    if dtype.is_float:
+        return None if base is math.FloorDiv else encode(neutral, dtype), None
+    every = (1 << dtype.bits) - 1
+    return int(neutral) & every, None if absorbing is None else absorbing & every
 
 
 @rules(math.Sub, math.Xor)
@@ -136,50 +156,11 @@ def cancel(op: math.Binary, rewriter: Rewriter) -> None:
         _constant(op, 0, rewriter)
 
 
-@rules(math.Mul)
-def multiply_by_one(op: math.Mul, rewriter: Rewriter) -> None:
-    """`x * 1` is `x`."""
-    x, constant, bits = _beside_constant(op)
-    if bits is not None and bits == encode(1, constant.type.element):
-        rewriter.replace(op, x)
-
-
-@rules(math.Mul, math.And)
-def absorb_zero(op: math.Binary, rewriter: Rewriter) -> None:
-    """`x * 0` of integers and `x & 0` are 0."""
-    _, constant, bits = _beside_constant(op)
-    if bits == 0 and _is_integer(constant):
-        _constant(op, 0, rewriter)
-
-
-@rules(math.Div, math.FloorDiv, math.Pow)
-def divide_by_one(op: math.Binary, rewriter: Rewriter) -> None:
-    """`x / 1`, `x // 1` of integers and `x ** 1` are `x`."""
-    if is_number(op.rhs, 1) and (_is_integer(op.lhs) or not isinstance(op, math.FloorDiv)):
-        rewriter.replace(op, op.lhs)
-
-
 @rules(math.Mod)
 def modulo_one(op: math.Mod, rewriter: Rewriter) -> None:
     """`x % 1` of integers is 0."""
     if _is_integer(op.lhs) and is_number(op.rhs, 1):
         _constant(op, 0, rewriter)
-
-
-@rules(math.Or, math.Xor)
-def or_nothing(op: math.Binary, rewriter: Rewriter) -> None:
-    """`x | 0` and `x ^ 0` are `x`."""
-    x, _, bits = _beside_constant(op)
-    if bits == 0:
-        rewriter.replace(op, x)
-
-
-@rules(math.And, math.Or)
-def all_ones(op: math.Binary, rewriter: Rewriter) -> None:
-    """With every bit set, `x & m` is `x` and `x | m` is `m`."""
-    x, constant, bits = _beside_constant(op)
-    if bits == (1 << constant.type.element.bits) - 1:
-        rewriter.replace(op, x if isinstance(op, math.And) else constant)
 
 
 @rules(math.And, math.Or, math.Maximum, math.Minimum, math.MaxNum, math.MinNum)
@@ -188,13 +169,6 @@ def same_operands(op: math.Binary, rewriter: Rewriter) -> None:
     x, y = op.operands
     if x is y:
         rewriter.replace(op, x)
-
-
-@rules(math.Shl, math.Shr)
-def shift_by_nothing(op: math.Binary, rewriter: Rewriter) -> None:
-    """`x << 0` is `x`."""
-    if constant_bits(op.rhs) == 0:
-        rewriter.replace(op, op.lhs)
 
 
 @rules(math.Neg, math.Not)

@@ -36,12 +36,11 @@ access_width = Facet("width of an access")
 class AccessWidths:
     """The tiles of a function in classes of equal layout, and the access width of each class."""
 
-    def __init__(self, function: Func, axes: Axes):
+    def __init__(self, ops: Iterable[Op], axes: Axes):
+        """The ops are those of the function that have tiles, in order."""
         self._parents: dict[Value, Value] = {}
         accessed: list[ValueWidth] = []
-        for op in function.walk():
-            if not has_tiles(op):
-                continue
+        for op in ops:
             groups: Callable[[Op, Container[Value]], Groups] = layout_classes[type(op)]
             for group in groups(op, self._parents):
                 self._join([v for v in group if isinstance(v.type, Tile)])

@@ -18,7 +18,6 @@ from iris.ir.layout.spread import spread
 from iris.ir.math import Constant, Elementwise, element_type
 from iris.ir.types import Tile, Type
 from iris.passes.pipeline import TargetPass
-from iris.passes.tile.layouts.access_widths import has_tiles
 from iris.passes.tile.layouts.preferences import LayoutPreferences, is_scattered
 from iris.targets import Target
 
@@ -145,7 +144,7 @@ class _LayoutAssignment:
         ops = [op for op in self.function.walk() if op is not self.function]
         for op in reversed(ops):
             is_for_users = len(op.results) == 1 and self._is_for_users(op.results[0])
-            if not (is_for_users or op.regions or op.terminator or has_tiles(op)):
+            if not (is_for_users or op.regions or op.terminator or op in preferences.tile_ops):
                 continue
             if is_for_users:
                 rule = layouts_for_result[type(op)]
@@ -156,15 +155,12 @@ class _LayoutAssignment:
                 for value, layout in zip(op.operands, layouts, strict=True):
                     if layout and self._is_for_users(value) and value.home is op.parent:
                         wanted.setdefault(value, {})[layout] = None
+        wanted = {v: layouts for v, layouts in wanted.items() if isinstance(v.op, Elementwise)}
         dependent: set[Value] = set()
-        for op in ops:
+        for op in ops if wanted else ():
             if op.regions or op.effects() or not dependent.isdisjoint(op.operands):
                 dependent.update(op.results)
-        return {
-            value: layouts
-            for value, layouts in wanted.items()
-            if isinstance(value.op, Elementwise) and value in dependent
-        }
+        return {v: layouts for v, layouts in wanted.items() if v in dependent}
 
     def _is_for_users(self, value: Value) -> bool:
         """Whether a tile is computed for each user, in the layout that the user needs."""
@@ -253,10 +249,10 @@ class _LayoutAssignment:
 
     def assign_op(self, op: Op) -> None:
         """Insert an op, unless its users insert it."""
-        if not (op.regions or op.terminator or has_tiles(op)):
+        preferences = self.preferences
+        if not (op.regions or op.terminator or op in preferences.tile_ops):
             self._move(op)
             return
-        preferences = self.preferences
         results = [preferences.of(v) for v in op.results]
         for value in op.results:
             if self._is_for_users(value):

@@ -14,7 +14,7 @@ from iris.ir.layout.reduce import reduce_axis
 from iris.ir.math import Constant, Elementwise, element_type
 from iris.ir.types import Tile
 from iris.passes.tile.layouts.access_layouts import coalesced, pickable, scannable
-from iris.passes.tile.layouts.access_widths import AccessWidths
+from iris.passes.tile.layouts.access_widths import AccessWidths, has_tiles
 from iris.passes.tile.layouts.fragments import (
     Arrangement,
     accumulated,
@@ -44,7 +44,9 @@ class LayoutPreferences:
         self.target = target
         self.simdgroups = function.simdgroups
         self.axes = Axes()
-        self._widths = AccessWidths(function, self.axes)
+        #: The ops that have to do with tiles, in order.
+        self.tile_ops = dict.fromkeys([op for op in function.walk() if has_tiles(op)])
+        self._widths = AccessWidths(self.tile_ops, self.axes)
         self._preferred: dict[Value, LinearLayout] = {}
         self._arrangements: dict[tile.Dot, Arrangement] = {}
         self.visit(function.body)
