@@ -6,7 +6,7 @@ import random
 
 from hypothesis import given
 
-from iris.ir import tile
+from iris.ir import math, tile
 from iris.ir.kinds import ReduceKind
 from iris.passes import run
 from iris.testing import masked_rows, preserves
@@ -30,3 +30,12 @@ def test_some_maxima_may_drop_nan_and_others_may_not() -> None:
             if isinstance(op, tile.Reduce) and op.kind is not ReduceKind.SUM:
                 relaxed[op.kind in (ReduceKind.MAXNUM, ReduceKind.MINNUM)] += 1
     assert min(relaxed.values()) > 9, relaxed
+
+
+def test_zeros_are_those_of_many_ops() -> None:
+    rng = random.Random(0)
+    ops = set()
+    for _ in range(200):
+        module = masked_rows.made(Choices(rng.randbytes(masked_rows.BYTES))).module
+        ops.update(type(op) for op in module.walk())
+    assert ops >= {tile.Dot, tile.Transpose, tile.Reshape, math.Mul, math.Sqrt}

@@ -24,6 +24,7 @@ TARGETS = {
         *nvidia.GPUS,
         imaginary.ONE_CORE,
         imaginary.SLOW_CORES,
+        imaginary.FEW_REGISTERS,
     )
 }
 #: What is compiled for where nothing else is said.

@@ -1,7 +1,8 @@
 """GPUs that nobody builds: what depends on the target is decided otherwise for them.
 
 On one core a kernel costs much to start, and there is little memory beside it.  On many slow ones
-it costs nothing: whatever can be divided among cores is.
+it costs nothing: whatever can be divided among cores is.  Where threads have few registers, kernels
+spill, and become several.
 """
 
 from __future__ import annotations
@@ -21,3 +22,4 @@ ONE_CORE = replace(
     cache_bytes=32 * 1024,
 )
 SLOW_CORES = replace(M1, name="slow-cores", cores=64, clock=1e-4, dispatch_microseconds=0)
+FEW_REGISTERS = replace(M1, name="few-registers", thread_registers=64)

@@ -6,7 +6,8 @@
 
 A function is drawn line by line.  Each line is an expression of the arguments and of earlier lines;
 a line is left out if NumPy refuses it or its result is too large.  The function returns all lines.
-Numbers are small integers, so most results are exact.  After a division, sums may differ by the
+Numbers are small integers, so most results are exact.  Some sums and products are of 16-bit floats:
+they are rounded once.  After a division, sums may differ by the
 error bounds of another order, and no comparison or index depends on them.
 """
 
@@ -26,6 +27,8 @@ from iris.testing.numpy_calls import call
 
 Array = npt.NDArray[Any]
 BYTES = 96
+MOST = 8
+SCALE = 0.37  # that makes of few bits as many as 16-bit floats have
 
 
 def _index(f: ArrayDraft) -> Line:
@@ -63,8 +66,21 @@ def _reduce(f: ArrayDraft) -> Line:
         options.append(f"where={f.mask(f.values[x].shape)}")
         if name in ("max", "min"):
             options.append(f"initial={choices.of((0, 1))}")
+    in_halves = name == "sum" and choices.flag(3) and _is_few_bits(f, x)
+    taken = f"halves({x}, {SCALE})" if in_halves else taken
     call = f"{taken}.{name}(" if choices.flag() else f"np.{name}({taken}, "
-    return Line(f"{call}{', '.join(options)})", is_exact)
+    text = f"{call}{', '.join(options)})"
+    return _in_halves(text) if in_halves else Line(text, is_exact)
+
+
+def _is_few_bits(f: ArrayDraft, *names: str) -> bool:
+    """Whether sums of some values are exact in 32 bits, also if one of them has 11 bits more."""
+    return all(name in f.exact and np.all(np.abs(f.values[name]) <= MOST) for name in names)
+
+
+def _in_halves(text: str) -> Line:
+    """What is rounded once to 16 bits; if anything is made of that, it is rounded again."""
+    return Line(f"of_halves({text})", is_result=True)
 
 
 def _scan(f: ArrayDraft) -> Line:
@@ -183,7 +199,7 @@ def _product(f: ArrayDraft) -> Line:
     choices = f.choices
     letters: dict[str, int] = {}
     first = choices.below(10)  # of the letters: a result without its own has them by the alphabet
-    operands, terms = [], []
+    terms = []
     names = [f.shaped() for _ in range(choices.of((2, 2, 1)))]
     for name in names:
         term = ""
@@ -193,17 +209,23 @@ def _product(f: ArrayDraft) -> Line:
             letter = known[0] if known and not choices.flag(3) else new
             letters.setdefault(letter, size)
             term += letter
-        operands.append(f"{name}.astype(np.float32)")
         terms.append(term)
+    in_halves = choices.flag() and _is_few_bits(f, *names)
+    if in_halves:  # the factors of one have as many bits as there are, those of the other few
+        scales = (1, SCALE)[:: choices.of((1, -1))]
+        operands = [f"halves({name}, {scale})" for name, scale in zip(names, scales, strict=False)]
+    else:
+        operands = [f"{name}.astype(np.float32)" for name in names]
     # Along an axis of one factor alone the order is free: to add first, or to multiply and round.
     alone = {c for c in letters if any(c not in term for term in terms)}
     rounded = alone if any(name not in f.exact for name in names) else set()
     kept = [c for c in letters if choices.flag() or c in rounded]
     kept.sort(key=lambda _: choices.below(256))
     to = "" if choices.flag(3) else f"->{''.join(kept)}"
+    text = f"np.einsum('{','.join(terms)}{to}', {', '.join(operands)})"
     if len(terms) == 2 and choices.flag(4):
-        return Line(f"{operands[0]} @ {operands[1]}{choices.of(('', '.T'))}")
-    return Line(f"np.einsum('{','.join(terms)}{to}', {', '.join(operands)})")
+        text = f"({operands[0]} @ {operands[1]}{choices.of(('', '.T'))})"
+    return _in_halves(text) if in_halves else Line(text)
 
 
 class Function(ArrayDraft):
@@ -225,6 +247,7 @@ class Function(ArrayDraft):
         _index,
         _move,
         _reduce,
+        _product,
         *[call] * 14,
     )
 

@@ -43,9 +43,9 @@ _COMBINED: tuple[tuple[ReduceKind, type[math.Binary], int], ...] = (
 )
 
 
-def go_over_band(draft: TileDraft, choices: Choices) -> For:
+def go_over_band(draft: TileDraft, choices: Choices, block_row: Value | None = None) -> For:
     """Combines the columns of the program's rows that count, or takes the share of each as
-    `softmax` does."""
+    `softmax` does.  Those of a block of rows may begin in another row than in the program's."""
     cut = table(draft, choices)
     floats = [d for d in draft.dtypes if d.is_float] or [d for d in draft.all_dtypes if d.is_float]
     numbers = [d for d in draft.dtypes if d is not bool_] or [i32]
@@ -81,6 +81,8 @@ def go_over_band(draft: TileDraft, choices: Choices) -> For:
         initial.append(draft.constant(choices.of((0.0, 0.0, -0.0, 1.0)), carried))
     first = choices.of((0, 0, 1, cut.columns))
     row = draft.put(math.Mul(draft.number, draft.constant(cut.rows, i32)))
+    if block_row is not None:
+        row = block_row if choices.flag() else draft.put(math.Add(row, block_row))
     is_plain = choices.below(4) > 0  # so that its bounds can be tightened
     with over_blocks(
         draft, first, cut.width, cut.columns, initial, choices, is_plain=is_plain
@@ -132,6 +134,21 @@ def go_over_band(draft: TileDraft, choices: Choices) -> For:
     return made.loop
 
 
+def go_over_bands(draft: TileDraft, choices: Choices) -> For:
+    """A loop over blocks of rows, which may be far away, with a band in each."""
+    rows = choices.of((1, 8, 16, 2))
+    first = choices.of((FAR - 2 * rows, 0, FAR - rows - 4, -FAR, rows))
+    start = draft.parameter(first) if choices.flag(3) else draft.constant(first, i32)
+    end = draft.parameter(min(first + rows * choices.of((2, 1, 2, 0)), i32.high))
+    outer = For(start, end, draft.constant(rows, i32), [])
+    draft.builder.insert(outer)
+    with draft.inside(outer.body):
+        for result in go_over_band(draft, choices, outer.body.arguments[0]).results:
+            draft.store(result)
+        draft.builder.insert(Yield([]))
+    return outer
+
+
 def programs() -> st.SearchStrategy[Program]:
     """Short programs of such loops, for passes that run before `follow-masks`."""
     return st.binary(min_size=BYTES, max_size=BYTES).map(lambda data: made(Choices(data)))
@@ -140,7 +157,7 @@ def programs() -> st.SearchStrategy[Program]:
 def made(choices: Choices) -> Program:
     """A program that some bytes choose."""
     draft = TileDraft([], choices, ALL, masked=True, rounding=choices.flag())
-    loops = (go_over_band, go_over_band, attend)
+    loops = (go_over_band, go_over_band, attend, go_over_band, go_over_bands)
     for _ in range(choices.of((1, 2))):
         draft.add_built(choices.of(loops)(draft, choices))
     return draft.finish()
@@ -253,7 +270,7 @@ def band(
     distance from a diagonal, which may be steep, or far away; `is_behind` if no column comes before
     most rows' diagonals."""
     count = shape[-1]
-    past = choices.of((0, count, 2 * count, count - 1, 0, count + 1, 2 * count - 2))
+    past = choices.of((0, count, 2 * count, count - 1, 0, count + 1, 2 * count - 2, FAR))
     if past:  # as behind what has been kept of earlier columns
         row = draft.put(math.Add(row, size(draft, past, choices)))
     is_turned = len(shape) > 1 and choices.flag(5)  # made with the axes in the other order

@@ -19,7 +19,7 @@ from iris.passes.graph.tiling.kernel_regions import is_scheduled
 from iris.runtime.buffer import Buffer
 from iris.runtime.device import Device
 from iris.runtime.devices import select
-from iris.targets.target import EXPANSION_ULPS, Accuracy
+from iris.targets.target import EXPANSION_ULPS, Accuracy, Target
 from iris.testing.faults import Judge, Wrong, doing
 from iris.testing.limit import unlimited
 from iris.testing.numpy_graphs import Expected
@@ -35,6 +35,7 @@ def fuses(
     device: Device | str = "interp",
     *,
     pipeline: Pipeline = GRAPH_PIPELINE,
+    target: Target | None = None,
     seconds: float = SECONDS,
 ) -> None:
     """Asserts that the kernels of a graph, launched one after the other, return what it returns.
@@ -45,17 +46,18 @@ def fuses(
 
     The kernels hand on memory as they do for users: what one writes, the next reads, and memory
     that nothing needs any more is used again.  They are compared with what NumPy returns, as in
-    `matches_numpy`.  A pipeline makes the kernels; those that have schedules stay as they are, and
+    `matches_numpy`.  A pipeline makes the kernels; an empty one leaves that to what makes those of
+    users, for a target, or else for the device.  Those that have schedules stay as they are, and
     nothing is asserted of schedules that a device has no room for.  Functions such as `exp` are as
     exact as the device's target says, on an interpreter exact.
     """
     __tracebackhide__ = True
     given = is_scheduled(program.function)
     passes = Pipeline() if given else pipeline
-    check(program, [passes], partial(_fuses, select(device), given), seconds=seconds)
+    check(program, [passes], partial(_fuses, select(device), target, given), seconds=seconds)
 
 
-def _fuses(device: Device, given: bool, program: Program) -> Judge:
+def _fuses(device: Device, target: Target | None, given: bool, program: Program) -> Judge:
     """The oracle: a graph as kernels on a device; whether their schedules are given."""
     functions = device.target.ulps if isinstance(device.accepts, Language) else {}
     exact = {name: Accuracy(ulps) for name, ulps in functions.items()}
@@ -68,7 +70,7 @@ def _fuses(device: Device, given: bool, program: Program) -> Judge:
             _interpret(expected, made)
             return
         try:
-            _launch(device, expected, made)
+            _launch(device, target, expected, made)
         except Wrong as wrong:
             if given and isinstance(wrong.error, OutOfResources):
                 return
@@ -85,11 +87,11 @@ def _interpret(expected: Expected, made: Program) -> None:
         expected.compare(returned)
 
 
-def _launch(device: Device, expected: Expected, made: Program) -> None:
+def _launch(device: Device, target: Target | None, expected: Expected, made: Program) -> None:
     is_interpreted = device.accepts is Level.TILE
     part = GraphToTile.name if is_interpreted else f"{GraphToTile.name} or what follows it"
     with doing("the graph has no kernels", part=part):
-        kernels = GraphProgram.of(made.module, target_of(device))
+        kernels = GraphProgram.of(made.module, target or target_of(device))
     with doing(f"the kernels fail on {device.name}", part=part):
         if isinstance(device.accepts, Language):
             with unlimited():  # a compiler may take long, and is not interrupted

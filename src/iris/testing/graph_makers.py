@@ -18,6 +18,7 @@ from iris.testing.draft import fitting, special_number
 from iris.testing.elementwise import ALL, NUMBERS, SUMMED, SUMS_AT_MOST, summable
 from iris.testing.graph_views import (
     backwards,
+    between_views,
     chained,
     displaced,
     dtype_of,
@@ -113,11 +114,13 @@ def reshape(cls: type[graph.Reshape], draft: GraphDraft, choices: Choices) -> No
 
 
 def views(draft: GraphDraft, choices: Choices) -> None:
-    """Views of views; or something made of its own elements in other places.  Half the time it is
-    reduced, at times with its axes in another order."""
+    """Views of views; something between two views; or something made of its own elements in other
+    places.  Half the time it is reduced, at times with its axes in another order."""
     x = small(draft, choices)
-    style = choices.below(4)
-    if style == 3:
+    style = choices.below(5)
+    if style == 4:
+        x = between_views(draft, choices)
+    elif style == 3:
         made = displaced(draft, x, choices)
         x = draft.put((math.Xor if dtype_of(x) is bool_ else math.Add)(x, made))
     else:

@@ -106,6 +106,31 @@ def viewed(draft: GraphDraft, type_: ElementType, style: int, choices: Choices) 
     return spread(draft, draft.leaf(Tensor(tuple(one), type_.element)), shape)
 
 
+def between_views(draft: GraphDraft, choices: Choices) -> Value:
+    """An op between two views of one kind: the second undoes the first, does the same again, or
+    does something else."""
+    cube = choices.flag()  # whose shape does not show in which order its axes are
+    sizes = draft.sizes[: 1 if cube else 3]
+    shape = fitting([choices.of(sizes) for _ in range(choices.of((3, 2, 4)))], draft.most)
+    x = draft.leaf(Tensor(shape, choices.of(draft.dtypes)))
+    if choices.flag(3):
+        seen = reshaped(draft, x, factored(prod(shape), choices))
+        after = choices.of((shape, shape[::-1], factored(prod(shape), choices)))
+        return reshaped(draft, _combined(draft, seen, choices), after)
+    first = any_order(len(shape), choices)
+    back = tuple(sorted(range(len(shape)), key=first.__getitem__))
+    seen = draft.put(graph.Transpose(first, x))
+    second = choices.of((back, first, back, any_order(len(shape), choices)))
+    return draft.put(graph.Transpose(second, _combined(draft, seen, choices)))
+
+
+def _combined(draft: GraphDraft, x: Value, choices: Choices) -> Value:
+    """Something and another one of its type."""
+    ops = _LOGICAL if dtype_of(x) is bool_ else _PAIRS
+    pair = x, draft.like(x.type, choices, besides=x)
+    return draft.put(choices.of(ops)(*pair[:: choices.of((1, -1))]))
+
+
 # Of the type that there was.
 
 

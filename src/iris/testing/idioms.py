@@ -15,7 +15,7 @@ from iris.ir.core import Value
 from iris.ir.kinds import ReduceKind
 from iris.ir.literal import Number, encode
 from iris.ir.math import Predicate, element_type
-from iris.ir.types import DType, ElementType, Tile, bool_, f32, i32
+from iris.ir.types import DType, ElementType, Tile, bool_, f32, i32, i64
 from iris.testing.access import read, write
 from iris.testing.choices import Choices
 from iris.testing.elementwise import SUMMED, summable
@@ -91,8 +91,12 @@ def over_blocks(
     # Most often a block is as large as the kernel says.
     is_known = is_plain or not choices.flag(4)
     stride = draft.constant(step, i32) if is_known else draft.parameter(step)
-    if style == 0:
-        loop = For(start, size(draft, end, choices), stride, initial)
+    limit = size(draft, end, choices) if style == 0 else None
+    if limit is not None:
+        bounds = [start, limit, stride]
+        if choices.flag(8):
+            bounds = [draft.put(math.Cast(value, i64)) for value in bounds]
+        loop = For(*bounds, initial)
     elif style == 3:
         last = size(draft, first + (max(0, -(-(end - first) // step)) - 1) * step, choices)
         before = draft.put(math.Sub(start, draft.constant(choices.of((1, step)), i32)))
@@ -105,12 +109,12 @@ def over_blocks(
     draft.builder.insert(loop)
     with draft.inside(loop.body):
         number, *carried = loop.body.arguments
-        here = number
+        here = number if number.type is i32 else draft.put(math.Cast(number, i32))
         if style == 1:
             here = draft.put(math.Add(start, draft.put(math.Mul(number, stride))))
         elif style == 2:
             here = carried.pop()
-        made = BlockLoop(loop, here, loop.upper if style == 0 else None, carried, [])
+        made = BlockLoop(loop, here, limit, carried, [])
         yield made
         if style == 2:
             made.following.append(draft.put(math.Add(here, stride)))

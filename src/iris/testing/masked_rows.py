@@ -61,6 +61,35 @@ def add_to_zeros(draft: TileDraft, choices: Choices) -> None:
 
 
 def _zeros(draft: TileDraft, type_: Tile, choices: Choices) -> Value:
+    """Zeros; at times those that an op makes of zeros."""
+    if not choices.flag(3):
+        return _plain_zeros(draft, type_, choices)
+    shape, dtype = type_.shape, type_.element
+    style = choices.below(6)
+    if style < 3 and len(shape) > 1:
+        rows, columns = shape
+        if style == 2:
+            turned = _plain_zeros(draft, Tile((columns, rows), dtype), choices)
+            return draft.put(tile.Transpose((1, 0), turned))
+        x = _plain_zeros(draft, Tile((rows, 4), dtype), choices)
+        y = _elements(draft, Tile((4, columns), dtype), _ZEROS, None, choices)
+        start = _plain_zeros(draft, type_, choices) if style else None
+        return draft.put(tile.Dot(x, y, start))
+    if style < 4:
+        one = _plain_zeros(draft, Tile((1,), dtype), choices)
+        wide = draft.put(tile.Broadcast(one, Tile((prod(shape),), dtype)))
+        return draft.put(tile.Reshape(wide, type_)) if len(shape) > 1 else wide
+    zeros = _plain_zeros(draft, type_, choices)
+    if style == 4:
+        return draft.put(choices.of(_OF_ZEROS)(zeros))
+    return draft.put(choices.of(_OF_TWO)(zeros, _elements(draft, type_, _ZEROS, None, choices)))
+
+
+_OF_ZEROS = (math.Neg, math.Abs, math.Floor, math.Sqrt)
+_OF_TWO = (math.Mul, math.Sub, math.Add, math.Minimum, math.MaxNum)
+
+
+def _plain_zeros(draft: TileDraft, type_: Tile, choices: Choices) -> Value:
     style = choices.of((0, 1, 2, 3, 4, 5, 0))
     if style < 2:
         return draft.constant((0.0, -0.0)[style], type_)

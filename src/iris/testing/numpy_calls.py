@@ -91,7 +91,9 @@ def call_of(f: ArrayDraft, callee: Callee) -> Line:
     if name in _SHIFTS:
         given[1:] = [f"np.absolute({v})" for v in given[1:]]
     if name in _OF_SIGNS:
-        given = [f"np.where({v} == 0, 1, {v})" if v in f.values else v for v in given]
+        is_array = [v.partition(".")[0] in f.values for v in given]
+        pairs = zip(given, is_array, strict=True)
+        given = [f"np.where({v} == 0, 1, {v})" if array else v for v, array in pairs]
     for name in callee.options:
         if choices.flag():
             given.append(f"{name}={_OPTIONS[name](f, x)}")

@@ -38,6 +38,7 @@ from iris.testing import (
     metal_calls,
     networks,
     plain_products,
+    product_chains,
     programs,
     threads,
     tile_functions,
@@ -153,14 +154,15 @@ def _transformed() -> st.SearchStrategy[tuple[Program, Pipeline]]:
 
 def _fused() -> st.SearchStrategy[tuple[Program, Pipeline]]:
     """Some are short, and do little but reduce floats, or make something of their extremes and
-    means; at times for a GPU that divides whatever it can among cores."""
+    means; at times for a GPU that divides whatever it can among cores, or whose kernels spill."""
     reducing = programs.graph(
         ops=(graph.Reduce,), max_ops=4, dtypes=["f32", "f16"], portable=True, rounding=True
     )
     in_parts = graph_schedules(imaginary.SLOW_CORES)
     split = [st.tuples(dependent_sums.programs(), in_parts) for _ in range(2)]
     usual = [st.tuples(drawn, graph_schedules()) for drawn in (_fusible(), _fusible(), reducing)]
-    return st.one_of(*usual, *split)
+    spilling = st.tuples(product_chains.programs(), st.just(Pipeline()))
+    return st.one_of(*usual, *split, spilling)
 
 
 def _handed() -> st.SearchStrategy[tuple[Program, Pipeline, int]]:
@@ -292,7 +294,7 @@ def _transform(drawn: Sequence[tuple[Program, Pipeline]], seconds: float) -> Non
 
 def _fuse(drawn: Sequence[tuple[Program, Pipeline]], seconds: float) -> None:
     for program, schedule in drawn:
-        fuses(program, pipeline=schedule, seconds=seconds)
+        fuses(program, pipeline=schedule, target=imaginary.FEW_REGISTERS, seconds=seconds)
 
 
 def _schedule(device: str, drawn: Sequence[tuple[Program, Pipeline, int]], seconds: float) -> None:
