@@ -310,7 +310,7 @@ def test_each_call_can_fail(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
             scale._current = None
             if not kept:
                 for room in ("libraries", "pipelines"):
-                    for path in (tmp_path / room).glob("*"):
+                    for path in entries(tmp_path / room):
                         path.unlink()
             before = live()
             fail(selector.encode(), 1)
@@ -540,19 +540,19 @@ def test_processes_share_an_empty_cache(tmp_path: Path) -> None:
         output, _ = process.communicate()
         assert output == "right\n", (process.returncode, output)
     for room in ("libraries", "pipelines"):
-        entries = list((tmp_path / "cache" / room).iterdir())
-        assert len([path for path in entries if not path.name.startswith("partial")]) == kernels
+        kept = entries(tmp_path / "cache" / room)
+        assert len(kept) == kernels
         # Entries that are damaged, swapped or cut are compiled again.
-        content = entries[0].read_bytes()
-        entries[0].write_bytes(content[: len(content) // 2])
-        entries[1].write_bytes(content)
-        flipped = bytearray(entries[2].read_bytes())
+        content = kept[0].read_bytes()
+        kept[0].write_bytes(content[: len(content) // 2])
+        kept[1].write_bytes(content)
+        flipped = bytearray(kept[2].read_bytes())
         flipped[len(flipped) // 2] ^= 4
-        entries[2].write_bytes(flipped)
+        kept[2].write_bytes(flipped)
     output, _ = compiling(tmp_path, kernels).communicate()
     assert output == "right\n", output
     for room in ("libraries", "pipelines"):
-        assert len(list((tmp_path / "cache" / room).iterdir())) == kernels
+        assert len(entries(tmp_path / "cache" / room)) == kernels
 
 
 def test_pipelines_are_kept_that_open_again(
@@ -605,11 +605,11 @@ def test_bytes_of_another_library_are_not_kept(
     with device.runtime.pool():
         wrong = device._bytes_of(device._library(other[1], MathMode.SAFE))
         right = device._bytes_of(device._library(one[1], MathMode.SAFE))
-    assert wrong and right and len([*folder.iterdir()]) == 2
+    assert wrong and right and len(entries(folder)) == 2
     again = replace(one[1], text=one[1].text + "// again")
     monkeypatch.setattr(device, "_bytes_of", lambda library: wrong)
     device.compile(one[0], again)
-    assert len([*folder.iterdir()]) == 2
+    assert len(entries(folder)) == 2
     # Nor used, if an earlier version kept them.
     monkeypatch.setattr(device, "_bytes_of", lambda library: right)
     monkeypatch.setattr(device, "_libraries", Recent(1))

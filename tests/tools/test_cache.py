@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from iris.runtime.cache import CHOICES, PIPELINES, Cache
+from iris.runtime.cache import CHOICES, LIBRARIES, PIPELINES, ROOMS, Cache
 from iris.tools.cli import main
 
 
@@ -45,7 +45,7 @@ def test_size_and_list(folder: Path, capsys: pytest.CaptureFixture[str]) -> None
 def test_clear(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["cache", "clear"]) == 0
     assert "libraries  removed: 2 with " in capsys.readouterr().out
-    assert [path.name for path in (folder / "libraries").iterdir()] == ["of-mine"]
-    assert [*(folder / CHOICES).iterdir(), *(folder / PIPELINES).iterdir()] == []
+    left = {room: [p for p in (folder / room).rglob("*") if p.is_file()] for room in ROOMS}
+    assert left == {LIBRARIES: [folder / "libraries/of-mine"], CHOICES: [], PIPELINES: []}
     assert main(["cache"]) == 0
     assert capsys.readouterr().out.count("kept: 0 with 0.000 MB") == 3

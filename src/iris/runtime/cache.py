@@ -20,7 +20,8 @@ from pathlib import Path
 from iris.cache_folder import cache_folder, not_ours, why_not_ours
 from iris.errors import SettingError
 
-_PARTIAL = "partial-"  # then the process that writes it
+# The folder of unfinished entries, which each process lists; a name begins with its writer's.
+_PARTIAL = "partial"
 _ENTRY = re.compile(r"[0-9a-f]{64}")
 _MAGIC = b"iris library 1\n"
 _DIGEST = hashlib.sha256().digest_size
@@ -76,8 +77,10 @@ class Cache:
     def put(self, key: str, content: bytes) -> None:
         """Keep something; a warning tells once if that cannot be."""
         try:
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            handle, partial = tempfile.mkstemp(dir=self._folder, prefix=f"{_PARTIAL}{os.getpid()}-")
+            partials = self._folder / _PARTIAL
+            for folder in (self._folder, partials):
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            handle, partial = tempfile.mkstemp(dir=partials, prefix=f"{os.getpid()}-")
             try:
                 with os.fdopen(handle, "wb") as file:
                     file.write(_MAGIC + _digest(key, content) + content)
@@ -103,8 +106,8 @@ class Cache:
 
     def _sweep(self) -> None:
         """Remove what processes left that were killed while they wrote."""
-        for path in self._folder.glob(f"{_PARTIAL}*"):
-            process = path.name.removeprefix(_PARTIAL).partition("-")[0]
+        for path in (self._folder / _PARTIAL).iterdir():
+            process = path.name.partition("-")[0]
             if not process.isdigit():
                 continue  # no name of ours
             try:
