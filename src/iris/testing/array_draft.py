@@ -69,7 +69,7 @@ def halves(x: Any, scale: float) -> Any:
 
 
 def of_halves(x: Any) -> Any:
-    """What is made of them, rounded once to 16 bits."""
+    """A sum or a product of halves, rounded to 16 bits."""
     narrow = x.astype(np.float16) if isinstance(x, np.ndarray | np.generic) else x
     return narrow.astype(np.float32)
 

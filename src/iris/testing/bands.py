@@ -45,7 +45,7 @@ _COMBINED: tuple[tuple[ReduceKind, type[math.Binary], int], ...] = (
 
 def go_over_band(draft: TileDraft, choices: Choices, block_row: Value | None = None) -> For:
     """Combines the columns of the program's rows that count, or takes the share of each as
-    `softmax` does.  Those of a block of rows may begin in another row than in the program's."""
+    `softmax` does.  A block of rows may begin in another row than the program's."""
     cut = table(draft, choices)
     floats = [d for d in draft.dtypes if d.is_float] or [d for d in draft.all_dtypes if d.is_float]
     numbers = [d for d in draft.dtypes if d is not bool_] or [i32]

@@ -1,5 +1,5 @@
-"""Graphs of products and scans, each of what is made of the last one: a kernel of some may need
-more registers than a thread has, and others read what it computes."""
+"""Graphs of products and scans, each made of the one before: a kernel may need more registers
+than a thread has, and other kernels read its results."""
 
 from __future__ import annotations
 
