@@ -26,7 +26,7 @@ from iris.passes import run
 from iris.targets import DEFAULT, Target
 from iris.targets.apple import M5_TENSORS, M5_TENSORS_IN_MEMORY
 from iris.targets.nvidia import H200
-from iris.testing import bands, plain_products, programs
+from iris.testing import bands, long_rows, plain_products, programs
 from iris.tools.replay import Program
 from masked_loops import some_program
 from support import counts
@@ -96,7 +96,11 @@ def main() -> None:
         some(bands.programs(), counts(60, 500)),
     ]
     copied = some(plain_products.programs(), counts(64, 500))
+    long = some(long_rows.programs(), counts(30, 200))
     forget()  # what is called to import and to draw
+    for program in long:
+        lowering = Options(num_simdgroups=long_rows.SIMDGROUPS).pipeline(Level.METAL, H200)
+        run(program.module, lowering)
     for some_programs in drawn:
         compile_all(some_programs, (H200, DEFAULT, M5_TENSORS, DEFAULT))
     for target in (H200, M5_TENSORS_IN_MEMORY):

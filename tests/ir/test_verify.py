@@ -273,18 +273,18 @@ def unnamed_constant_without_bits(ops: Ops, values: Values) -> None:
 
 @rule(
     "func: symbol must be a function's name",
-    "func (<Level.TILE: 'tile'>, 'größe', (), 0, False, ())",
+    "func (<Level.TILE: 'tile'>, 'größe', (), 0, False, (), 0)",
 )
 def symbol_that_is_no_name(ops: Ops, values: Values) -> None:
-    ops["f"].attributes = (Level.TILE, "größe", (), 0, False, ())
+    ops["f"].attributes = (Level.TILE, "größe", (), 0, False, (), 0)
 
 
-@rule("func: function_level must be one of graph, tile", "func ('tile', 'f', (), 0, False, ())")
+@rule("func: function_level must be one of graph, tile", "func ('tile', 'f', (), 0, False, (), 0)")
 def function_of_no_level(ops: Ops, values: Values) -> None:
-    ops["f"].attributes = ("tile", "f", (), 0, False, ())
+    ops["f"].attributes = ("tile", "f", (), 0, False, (), 0)
 
 
-@rule("func: has 0 attributes; it is declared with 6", "func () ()")
+@rule("func: has 0 attributes; it is declared with 7", "func () ()")
 def function_without_attributes(ops: Ops, values: Values) -> None:
     ops["f"].attributes = ()
 
@@ -443,7 +443,7 @@ def barrier_that_not_all_threads_reach(ops: Ops, values: Values) -> None:
 
 @rule("two functions are called @f", "func tile @f(%other: f32) {")
 def two_functions_of_one_name(ops: Ops, values: Values) -> None:
-    ops["g"].attributes = (Level.TILE, "f", (), 0, False, ())
+    ops["g"].attributes = (Level.TILE, "f", (), 0, False, (), 0)
 
 
 @rule("a module holds functions only", "%stray: f32 = neg %x")

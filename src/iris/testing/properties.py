@@ -17,7 +17,12 @@ from hypothesis import strategies as st
 
 from iris.codegen.language import Language
 from iris.codegen.languages.msl import MSL
-from iris.compiler.pipelines import TEXT_PIPELINE, THREAD_PIPELINE, TILE_PIPELINE
+from iris.compiler.pipelines import (
+    METAL_PIPELINE,
+    TEXT_PIPELINE,
+    THREAD_PIPELINE,
+    TILE_PIPELINE,
+)
 from iris.ir import graph, math, metal, tile
 from iris.ir.control import For, If, While
 from iris.ir.core import Level
@@ -34,6 +39,7 @@ from iris.testing import (
     kept,
     launches,
     layouts,
+    long_rows,
     masked_rows,
     metal_calls,
     networks,
@@ -245,6 +251,12 @@ def _agree(drawn: Sequence[tuple[Program, Pipeline, int]], seconds: float) -> No
         agree(program, pipeline=schedule, simdgroups=[0], interleavings=[order], seconds=seconds)
 
 
+def _spill(drawn: Sequence[Program], seconds: float) -> None:
+    lowering = METAL_PIPELINE.on(nvidia.H200)
+    for program in drawn:
+        agree(program, pipeline=lowering, simdgroups=[long_rows.SIMDGROUPS], seconds=seconds)
+
+
 def _fit(drawn: Sequence[tuple[Program, int]], seconds: float) -> None:
     for program, count in drawn:
         fits(program, simdgroups=[count], seconds=seconds)
@@ -383,6 +395,7 @@ PROPERTIES = {
         Property("layouts", "tile", layouts.programs, _lay_out),
         Property("indices", "tile", indices.programs, _index),
         Property("fits", "tile", _products, _fit),
+        Property("long-rows", "tile", long_rows.programs, _spill),
         Property("sources", "python", kernels, _check, part="frontend"),
         Property("thread-sources", "python", threads.kernels, _check, part="frontend"),
         Property("cuda-files", "python", threads.kernels, _translate, TOGETHER, part="frontend"),

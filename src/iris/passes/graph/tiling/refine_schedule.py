@@ -121,13 +121,18 @@ def _is_enough(simdgroups: int, largest: int, programs: int, target: Target) -> 
 
 def _may_spill_half(schedule: KernelSchedule, largest: int, target: Target) -> bool:
     """Whether a core has registers for one program alone, and for two if half of the largest tile,
-    in bytes, is in threadgroup memory (`spill-to-threadgroup`); and loads as much only once."""
-    elements, along = schedule.elements, schedule.elements.dependencies
-    loads = [max(4, ref.element.bytes) * schedule.lanes_along(along[ref]) for ref in elements.loads]
+    in bytes, is in threadgroup memory (`spill-to-threadgroup`); and loads as much only once, in
+    vectors."""
+    along, lanes = schedule.elements.dependencies, schedule.lanes
     # What is computed needs about as many registers as the tile.
     is_alone = 4 * largest > target.core.register_bytes >= 2 * largest
     has_room = largest <= min(target.core_threadgroup_bytes, 2 * target.threadgroup_bytes)
-    return is_alone and has_room and loads.count(largest) == 1
+    rows = [
+        axes_size([axis for axis in along[ref] if lanes.get(axis, 1) > 1]) * ref.element.bytes
+        for ref in schedule.elements.loads
+        if max(4, ref.element.bytes) * schedule.lanes_along(along[ref]) == largest
+    ]
+    return is_alone and has_room and len(rows) == 1 and rows[0] % VECTOR_BYTES == 0
 
 
 def usual_simdgroups(schedule: KernelSchedule, target: Target) -> int:
