@@ -25,6 +25,7 @@ import numpy.typing as npt
 
 import report
 from compile import Caches
+from iris import nn
 from iris.codegen.emitter import emit
 from iris.compiler.compilation import entry_of
 from iris.compiler.graph_program import GraphProgram
@@ -38,6 +39,7 @@ from iris.targets import DEFAULT
 Array = npt.NDArray[np.float32]
 ROWS, WIDTH, HIDDEN = 512, 1024, 2048
 BATCH, LENGTH, MODEL, HEADS = 2, 128, 256, 4
+LLAMA_HEADS, GATED = 8, 640
 
 
 def numbers(*shape: int) -> Array:
@@ -89,6 +91,30 @@ def block(x: Any, p: dict[str, Any]) -> Any:
     x = x + mixed.transpose(0, 2, 1, 3).reshape(batch, length, width) @ p["wo"]
     h = layer_norm(x, p["gain2"], p["shift2"])
     return x + mlp(h, p["w1"], p["b1"], p["w2"], p["b2"])
+
+
+def turned(x: Any, cos: Any, sin: Any) -> Any:
+    """Each pair of neighbours turned by an angle."""
+    even, odd = x[..., ::2], x[..., 1::2]
+    return np.stack([even * cos - odd * sin, even * sin + odd * cos], -1).reshape(x.shape)
+
+
+def llama_block(x: Any, cos: Any, sin: Any, p: dict[str, Any]) -> Any:
+    """Causal attention of heads of which two share their keys and values, and a gated MLP."""
+    batch, length, width = x.shape
+    size = width // LLAMA_HEADS
+
+    def heads(t: Any) -> Any:
+        return t.reshape(batch, length, -1, size).transpose(0, 2, 1, 3)
+
+    h = nn.rms_norm(x, p["gain1"])
+    q, k = (turned(heads(h @ p[w]), cos, sin) for w in ("wq", "wk"))
+    scores = q.reshape(batch, -1, 2, length, size) @ k[:, :, None].swapaxes(-1, -2)
+    seen = np.where(np.tri(length, dtype=bool), scores / math.sqrt(size), -np.inf)
+    mixed = (softmax(seen) @ heads(h @ p["wv"])[:, :, None]).reshape(batch, -1, length, size)
+    x = x + mixed.transpose(0, 2, 1, 3).reshape(x.shape) @ p["wo"]
+    h = nn.rms_norm(x, p["gain2"])
+    return x + (nn.silu(h @ p["w1"]) * (h @ p["w3"])) @ p["w2"]
 
 
 def decode(x: Any, keys: Any, values: Any, p: dict[str, Any]) -> Any:
@@ -148,6 +174,22 @@ def cases() -> dict[str, Case]:
         tokens + 4 * square + 4 * tokens + 6 * MODEL,  # the norm, and the hidden layer
         4 * tokens + 4 * square + 2 * tokens + MODEL,
     ]
+    angles = numbers(LENGTH, MODEL // LLAMA_HEADS // 2)
+    llama_weights = {
+        **dict.fromkeys(("gain1", "gain2"), numbers(MODEL)),
+        **dict.fromkeys(("wq", "wo"), numbers(MODEL, MODEL)),
+        **dict.fromkeys(("wk", "wv"), numbers(MODEL, MODEL // 2)),
+        **dict.fromkeys(("w1", "w3"), numbers(MODEL, GATED)),
+        "w2": numbers(GATED, MODEL),
+    }
+    gated = BATCH * LENGTH * GATED
+    llama_layers = [
+        3 * tokens + 2 * square + 2 * angles.size + MODEL,  # the norm, and the heads
+        3 * tokens,  # attention
+        3 * tokens + square,  # put together, and added
+        tokens + 2 * MODEL * GATED + gated + MODEL,  # the norm, and the hidden layer
+        gated + MODEL * GATED + 2 * tokens,
+    ]
     hidden = ROWS * WIDTH + WIDTH * HIDDEN + HIDDEN + ROWS * HIDDEN
     out = ROWS * HIDDEN + HIDDEN * WIDTH + WIDTH + ROWS * WIDTH
     heads = numbers(8, LENGTH, 64)
@@ -187,6 +229,12 @@ def cases() -> dict[str, Case]:
         "train": Case(train, (x, x, layer), sum(passes), 1.15),
         "momentum": Case(momentum, (layer,) * 3, 5 * sum(v.size for v in layer.values()), 1.15),
         "block": Case(block, (numbers(BATCH, LENGTH, MODEL), weights), sum(layers), 1.1),
+        "LLaMA block": Case(
+            llama_block,
+            (numbers(BATCH, LENGTH, MODEL), angles, angles, llama_weights),
+            sum(llama_layers),
+            1.1,
+        ),
     }
 
 

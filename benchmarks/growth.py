@@ -3,6 +3,8 @@
 Seconds of the processor from the function to the Metal text of its kernels, for `n` layers,
 iterations, sweeps or columns, for twice and for four times as many; `x2` and `x4` say by how much
 more than before.
+
+Below that, seconds of programs that have a `bar` to stay under, and `part`, what they take of it.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+import fusion
 import report
 from iris.codegen.emitter import emit
 from iris.compiler.graph_program import GraphProgram
@@ -124,6 +127,10 @@ class Case(NamedTuple):
     shapes: tuple[tuple[int, ...], ...]
     n: int
 
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        return tuple([np.ones(shape, np.float32) for shape in self.shapes])
+
 
 CASES = {
     "tanh(x) + x/2": Case(layers, ((64, 64),), 250),
@@ -137,10 +144,36 @@ CASES = {
 }
 
 
-def seconds(case: Case, n: int) -> float:
-    arrays = [np.ones(shape, np.float32) for shape in case.shapes]
-    function = ArrayFunction(case.function(n))
-    bound = function.bind(arrays, {})
+class Bar(NamedTuple):
+    """A program, and the seconds that compiling it may take on a quiet machine."""
+
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    seconds: float
+
+
+def bars() -> dict[str, Bar]:
+    block = fusion.cases()["LLaMA block"]
+    numbered = [
+        ("tanh(x) + x/2", 1000, 5.0),
+        ("Mandelbrot", 60, 2.85),
+        ("Jacobi sweeps", 10, 1.0),
+        ("moving average", 32, 1.95),
+        ("equal layers", 60, 0.75),
+        ("recurrent cell", 10, 0.8),
+    ]
+    return {
+        "LLaMA block": Bar(block.function, block.arguments, 0.45),
+        **{
+            f"{name}, {n}": Bar(CASES[name].function(n), CASES[name].arguments, most)
+            for name, n, most in numbered
+        },
+    }
+
+
+def seconds(function_of_arrays: Callable[..., Any], arguments: tuple[Any, ...]) -> float:
+    function = ArrayFunction(function_of_arrays)
+    bound = function.bind(arguments, {})
     start = time.process_time()
     traced = function.trace(bound)
     program = GraphProgram.of(traced.module, DEFAULT, traced.captured)
@@ -149,11 +182,15 @@ def seconds(case: Case, n: int) -> float:
     return time.process_time() - start
 
 
+def least(function: Callable[..., Any], arguments: tuple[Any, ...], tries: int) -> float:
+    return min([seconds(function, arguments) for _ in range(report.times(tries))])
+
+
 def main() -> None:
     rows: dict[str, dict[str, float]] = {}
     for name, case in report.some(CASES, "equal layers").items():
         n = report.times(case.n)
-        spent = [min(seconds(case, m) for _ in range(report.times(2))) for m in (n, 2 * n, 4 * n)]
+        spent = [least(case.function(m), case.arguments, 2) for m in (n, 2 * n, 4 * n)]
         rows[f"{name}, {n}"] = {
             "n": spent[0],
             "2n": spent[1],
@@ -163,6 +200,11 @@ def main() -> None:
         }
     print("seconds")
     report.write("growth", rows)
+    rows = {}
+    for name, bar in report.some(bars(), "LLaMA block", "moving average, 32").items():
+        spent = least(bar.function, bar.arguments, 5)
+        rows[name] = {"seconds": spent, "bar": bar.seconds, "part": spent / bar.seconds}
+    report.write("compile_times", rows)
 
 
 if __name__ == "__main__":

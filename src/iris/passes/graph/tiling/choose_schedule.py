@@ -9,7 +9,7 @@ are contiguous in memory, or along the rows and columns of a matrix product.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from math import prod
+from math import inf, prod
 
 from iris.ir.core import Op, Value
 from iris.ir.math import element_type
@@ -51,12 +51,13 @@ def cheapest_schedule(
     schedules = _schedules(elements, max_tile_bytes, target)
     if len(schedules) == 1:
         return schedules[0]
-    wanted = PROGRAMS_PER_CORE * target.cores
 
-    # Of equal cost, that with more programs, if they are too few, or that which loads less.
-    def key(schedule: KernelSchedule) -> tuple[int, float, int, int]:
+    # Of equal cost, that which waits less, or has more programs, if too few, or loads less.
+    def key(schedule: KernelSchedule) -> tuple[int, float, float, float, int]:
         cost = cost_of(schedule, target)
-        return cost.spilled, cost.microseconds, -min(cost.programs, wanted), cost.traffic
+        programs = inf if cost.fills_cores else cost.programs
+        waits = cost.waiting_microseconds
+        return cost.spilled, cost.microseconds, waits, -programs, cost.traffic
 
     return min(schedules, key=key)
 
@@ -135,7 +136,7 @@ def _by_tiles(
         schedule = _Choice(elements, max_tile_bytes, target, halvings, keeps).schedule
         yield schedule
         cost = cost_of(schedule, target)
-        if cost.programs >= PROGRAMS_PER_CORE * target.cores and not cost.spilled:
+        if cost.fills_cores and not cost.spilled:
             return
 
 

@@ -9,6 +9,7 @@ from functools import cache, cached_property, lru_cache
 from math import fsum, prod
 from typing import NamedTuple, TypeAlias
 
+from iris.cost.occupancy import busy
 from iris.ir.core import Op, Value
 from iris.ir.facts import Facts, facts
 from iris.ir.math import element_type
@@ -18,6 +19,7 @@ from iris.passes.graph.tiling.element_ref import ElementRef
 from iris.passes.graph.tiling.index_expr import Axis
 from iris.passes.graph.tiling.kernel_registers import spilled
 from iris.passes.graph.tiling.kernel_schedule import KernelSchedule, axes_size
+from iris.passes.tile.layouts.choose_simdgroups import simdgroups_for
 from iris.targets import Core, Target
 
 # The elements that several loops of a program compute, and how many do.
@@ -43,6 +45,7 @@ class Cost:
     programs: int
     in_turn: float  # additions to one line of the second cache, which makes one in a cycle at most
     tile_bytes: int  # that a program loads and stores at once
+    simdgroups: int  # of a program
     spilled: int  # values that a thread holds and its registers do not
 
     def among(self, programs: int) -> Cost:
@@ -57,12 +60,36 @@ class Cost:
     def microseconds(self) -> float:
         return self.target.dispatch_microseconds + self.running_microseconds
 
+    @property
+    def fills_cores(self) -> bool:
+        """Whether more programs would keep no core busier."""
+        enough = self.programs >= PROGRAMS_PER_CORE * self.target.cores
+        return enough and not self.waiting_microseconds
+
+    @cached_property
+    def waiting_microseconds(self) -> float:
+        """What arithmetic takes longer, as too few simdgroups of a core hide that one waits."""
+        return self._arithmetic * (1 / self._computing - 1)
+
+    @cached_property
+    def _computing(self) -> float:
+        """The part of the time in which a core that has programs computes: a simdgroup waits for
+        each result, while others compute."""
+        held = max(1, -(-self.programs // self.target.cores)) * self.simdgroups
+        return busy(held, self.target) / self.target.core.saturating_simdgroups
+
+    @cached_property
+    def _arithmetic(self) -> float:
+        """The microseconds of arithmetic, if its simdgroups keep a core busy."""
+        cores = max(1, min(self.target.cores, self.programs))
+        rate = self.target.clock * 1e3  # cycles in a microsecond
+        return self.operations / (self.target.core.rates["alu"] * rate * cores)
+
     @cached_property
     def running_microseconds(self) -> float:
         """What it takes once it has started."""
         target, core = self.target, self.target.core
         rate = target.clock * 1e3  # cycles in a microsecond
-        busy = max(1, min(target.cores, self.programs))
         share = min(1, self.tile_bytes / BYTES_ON_THE_WAY)  # of a core
         loading = min(target.cores, max(1, self.programs) * share) or 1
         memory = self.bytes / (target.bandwidth * 1e3)
@@ -70,8 +97,7 @@ class Cost:
         # Programs that start together wait for memory together, and load again after that.
         together = max((self.traffic - self.reloaded) / caches, self.in_turn / rate)
         loads = max(memory, together) + self.reloaded / caches
-        arithmetic = self.operations / (core.rates["alu"] * rate * busy)
-        return loads + arithmetic
+        return loads + self._arithmetic
 
 
 class _Work:
@@ -136,8 +162,22 @@ def cost_of(schedule: KernelSchedule, target: Target) -> Cost:
         schedule.programs,
         stores.in_turn,
         tile_bytes,
+        _simdgroups(schedule, target),
         spilled(schedule, target),
     )
+
+
+def _simdgroups(schedule: KernelSchedule, target: Target) -> int:
+    """How many simdgroups run a program: as many as its outputs keep busy.
+
+    One that reduces is taken to fill a core.  More programs of smaller tiles would not help it, as
+    its simdgroups combine what each of them reduced.
+    """
+    elements = schedule.elements
+    if elements.aggregates:
+        return target.core.saturating_simdgroups
+    widest = max(elements.bytes, default=1)
+    return simdgroups_for(schedule.lanes_along(elements.output_axes) * max(4, widest), target)
 
 
 @lru_cache(maxsize=16)  # of the few kernels whose schedules are compared at a time
