@@ -272,6 +272,17 @@ def test_erasing_an_op_drops_the_uses_inside_it() -> None:
     assert not c.users
 
 
+def test_what_is_in_an_erased_function_keeps_its_operands() -> None:
+    func, b = function(("x", f32))
+    other, _ = function(("y", f32))
+    module = Module([func, other])
+    (x,) = func.body.arguments
+    negative = b.insert(Neg(x))
+    func.erase()
+    assert list(module) == [other]
+    assert negative.operands == (x,)  # nothing that stays has it as a user
+
+
 def test_a_region_may_change_while_it_is_walked() -> None:
     func, b = function(("x", f32))
     (x,) = func.body.arguments

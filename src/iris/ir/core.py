@@ -380,6 +380,8 @@ class Op(metaclass=OpMeta):
         for value in self.operands:
             value.users.pop(self, None)
         self.operands = ()
+        if self.isolated:  # what is in it uses nothing that stays
+            return
         for region in self.regions:
             for op in region:
                 op._drop_uses()

@@ -36,6 +36,7 @@ def coalesced(
     )
 
 
+@lru_cache(maxsize=4096)
 def run_along(layout: LinearLayout, axis: int) -> int:
     """How many of the first registers hold neighbours along an axis, in order, in every thread.
 

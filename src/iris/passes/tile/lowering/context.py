@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from math import prod
 
 from iris.analysis.affine import Sums
@@ -177,7 +178,8 @@ def tile_layout(value: Value) -> LinearLayout:
     return type_.layout
 
 
-def axis_images(layout: LinearLayout, dim: str, axis: int) -> list[int]:
+@lru_cache(maxsize=4096)
+def axis_images(layout: LinearLayout, dim: str, axis: int) -> tuple[int, ...]:
     """The contribution of each bit of a dimension to the coordinate along an axis."""
     below, mask = prod(layout.shape[axis + 1 :]), layout.shape[axis] - 1
-    return [column // below & mask for column in layout.columns_of(dim)]
+    return tuple([column // below & mask for column in layout.columns_of(dim)])

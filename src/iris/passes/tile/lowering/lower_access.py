@@ -124,7 +124,7 @@ def block_addresses(
     skip = width.bit_length() - 1
     base: Number = 0
     starts: list[Number] = []  # along each axis, the index of the thread's first element
-    steps: list[list[int]] = []
+    steps: list[Sequence[int]] = []
     overlapping = []
     for axis, (offset, stride) in enumerate(zip(op.offsets, op.strides, strict=True)):
         lanes, groups = axis_images(layout, LANE, axis), axis_images(layout, SIMDGROUP, axis)
