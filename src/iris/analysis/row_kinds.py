@@ -108,7 +108,8 @@ class BodyKinds:
         for number, value in enumerate(self._body.end.operands):
             if number == len(self._steps):
                 self._prepare(value)
-            facts.update({v: (f,) * count for v, f in self._outer[number].items()})
+            for outer, fact in self._outer[number].items():
+                facts[outer] = tuple([_given(world.get(outer), fact) for world in worlds])
             for step in self._steps[number]:
                 result = step.result
                 operands = [facts[v] for v in step.operands]
@@ -132,7 +133,8 @@ class BodyKinds:
         waiting = [yielded]
         while waiting:
             value = waiting.pop()
-            if value not in self._varying or not isinstance(value.type, ElementType):
+            varies = value in self._varying and value.home is self._body
+            if not varies or not isinstance(value.type, ElementType):
                 outer[value] = outer_fact(value)
             elif value.op is not None and value not in self._prepared:
                 self._prepared.add(value)
