@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shutil
+from importlib.util import cache_from_source
 from pathlib import Path
 from types import ModuleType
 from typing import TypeVar
@@ -30,3 +32,16 @@ def load(script: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def copy_package(package: Path, folder: Path) -> Path:
+    """A copy in a folder, with its bytecode, so that only what changes is compiled again."""
+    copy = folder / package.name
+    shutil.copytree(package, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    for path in package.rglob("*.py"):
+        module = copy / path.relative_to(package)
+        made, wanted = (Path(cache_from_source(str(source))) for source in (path, module))
+        if made.exists():
+            wanted.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(made, wanted)
+    return copy

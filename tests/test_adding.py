@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
-from importlib.util import cache_from_source
 from pathlib import Path
 
 import pytest
 
 from iris.runtime.devices import devices
-from support import ROOT
+from support import ROOT, copy_package
 
 PAGE = (ROOT / "docs" / "adding.md").read_text(encoding="utf-8")
 SECTIONS = dict(re.findall(r"^## (.*?)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL))
@@ -35,20 +33,9 @@ def inserted(text: str, line: str, code: str) -> str:
     return "".join(lines)
 
 
-def copy_sources(folder: Path) -> None:
-    """Copy Iris to a folder, with its bytecode, so that only what changes is compiled again."""
-    shutil.copytree(ROOT / "src", folder / "src", ignore=shutil.ignore_patterns("__pycache__"))
-    for path in (ROOT / "src").rglob("*.py"):
-        copy = folder / path.relative_to(ROOT)
-        made, wanted = (Path(cache_from_source(str(source))) for source in (path, copy))
-        if made.exists():
-            wanted.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(made, wanted)
-
-
 @pytest.mark.parametrize("title", SECTIONS)
 def test_a_section_is_complete(title: str, tmp_path: Path) -> None:
-    copy_sources(tmp_path)
+    copy_package(ROOT / "src" / "iris", tmp_path / "src")
     steps = list(STEP.finditer(SECTIONS[title]))
     assert [step for step in steps if step["run"]] == steps[-1:], "it ends with what runs"
     for step in steps[:-1]:

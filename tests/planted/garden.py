@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -12,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from planted import Bug, Misplanted
-from support import ROOT
+from support import ROOT, copy_package
 
 PACKAGE = ROOT / "src" / "iris"
 
@@ -104,8 +103,7 @@ class Garden:
         """A folder with a copy of the package that has a bug, for `PYTHONPATH`."""
         path, text = self.plant(bug)
         with TemporaryDirectory(prefix="planted-") as folder:
-            copy = Path(folder) / self.package.name
-            shutil.copytree(self.package, copy)
+            copy = copy_package(self.package, Path(folder))
             (copy / path.relative_to(self.package)).write_text(text, encoding="utf-8")
             yield Path(folder)
 

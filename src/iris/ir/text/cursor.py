@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
 from string import ascii_letters, digits
 from typing import NoReturn, TypeVar
 
@@ -15,19 +16,21 @@ from iris.ir.types import DType, Kind
 
 T = TypeVar("T")
 
-# A token, and what stands between it and the next one.  The kinds follow from how tokens start: a
-# group for each takes twice the time.
+# A token, and what stands between it and the next one.  Most tokens are of the first kinds.  The
+# kinds follow from how tokens start: a group for each takes twice the time.
 _TOKEN = re.compile(
-    r"""\s+ | \#[^\n]*
-    | ( %(?:[A-Za-z_]\w*|\d+)             # a value
-      | @[A-Za-z_]\w*                     # a symbol
+    r"""( [{}()\[\]<>,:=]
+      | %(?:[A-Za-z_]\w*|\d+)             # a value
+      | [A-Za-z_][\w.\-]*                 # a word
       | "(?:[^"\\\n]|\\.)*"
       | \d+(?:x\d+)*x[A-Za-z]\w*          # a shape and a dtype
       | \d+(?:x\d+)+                      # sizes
       | -?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?
-      | -?[A-Za-z_][\w.\-]*               # a word
-      | .
+      | -[A-Za-z_][\w.\-]*
+      | @[A-Za-z_]\w*                     # a symbol
+      | [^\s\#]
       ) \s*
+    | \s+ | \#[^\n]*
     """,
     re.VERBOSE | re.ASCII,
 )
@@ -56,10 +59,11 @@ class Cursor:
     mark or end), at `offset` in the source."""
 
     __slots__ = (
-        "_all_offsets",
         "_counted",
         "_kinds",
+        "_offsets",
         "_read",
+        "_starts",
         "_texts",
         "file",
         "kind",
@@ -73,7 +77,8 @@ class Cursor:
         self._read = source
         self.file = file
         self._texts: list[str] = list(filter(None, _TOKEN.findall(source)))
-        self._all_offsets: list[int] = []
+        self._offsets: list[int] = []  # of the first tokens, as far as any was asked for
+        self._starts = (match.start() for match in _TOKEN.finditer(source) if match[1])
         self.mark = 0  # where the cursor is, for `offset_at` and `first_difference`
         self._counted = (0, 1)  # an offset, and the line it is on
         kinds: dict[str, str] = {}  # of each text, for most stand there many times
@@ -174,10 +179,10 @@ class Cursor:
         self.kind = self._kinds[mark]
 
     def offset_at(self, mark: int) -> int:
-        if not self._all_offsets:  # which only few texts are asked for
-            found = [match.start() for match in _TOKEN.finditer(self._read) if match[1]]
-            self._all_offsets = [*found, len(self._read.rstrip())]
-        return self._all_offsets[mark]
+        offsets = self._offsets
+        if mark >= len(offsets):
+            offsets += islice(self._starts, mark + 1 - len(offsets))
+        return offsets[mark] if mark < len(offsets) else len(self._read.rstrip())
 
     def first_difference(self, mark: int, expected: str) -> int:
         """The offset at which the text from `mark` on first differs from another."""
