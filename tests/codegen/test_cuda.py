@@ -33,6 +33,7 @@ from iris.tools.replay import Program
 from support import counts
 
 Floats = npt.NDArray[np.float32]
+PROGRAMS = Path(__file__).parents[1] / "programs"
 GOLDEN_OF_PASSES = Path(__file__).parents[1] / "passes" / "metal"
 KERNELS = sorted((Path(__file__).parent / "golden").glob("*.iris"))
 MSL_WORDS = ("threadgroup", "device ", "thread ", "simdgroup_", "metal", "[[", "uchar", "float4")
@@ -51,6 +52,12 @@ def source_of(text: str) -> Source:
     (function,) = parse(text)
     assert isinstance(function, Func)
     return emit(shaped(function), CUDA)
+
+
+@pytest.mark.parametrize("name", ["splat-beside-its-exchange", "wrapped-then-widened"])
+def test_the_compiler_takes_a_program(name: str) -> None:
+    module = parse((PROGRAMS / f"{name}.iris").read_text())
+    assert compile_it(emit(entry_of(run(module, LOWER)), CUDA)).startswith(b"\x7fELF")
 
 
 def test_what_may_have_wrapped_is_made_64_bits_by_a_function() -> None:

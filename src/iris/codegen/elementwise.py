@@ -434,13 +434,11 @@ def _compare(ctx: Writer, op: math.Compare) -> Expression:
 @emit(math.Select)
 def _select(ctx: Writer, op: math.Select) -> Expression:
     condition = ctx.value(op.condition)
-    lanes = max(ctx.value(v).lanes for v in (op.on_true, op.on_false))
     if condition.lanes == 1:
-        return ternary(
-            condition,
-            ctx.branch_operand(op.on_true, lanes),
-            ctx.branch_operand(op.on_false, lanes),
-        )
+        # One that gets a variable gets the lanes of its type, and the other needs as many.
+        operands = op.on_true, op.on_false
+        lanes = max([ctx.branch_operand(v).lanes for v in operands])
+        return ternary(condition, *[ctx.typed(v, lanes) for v in operands])
     lanes = condition.lanes
     a, b = ctx.typed(op.on_true, lanes), ctx.typed(op.on_false, lanes)
     if dtype_of(op.result) is not bf16:

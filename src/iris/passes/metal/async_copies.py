@@ -87,18 +87,18 @@ def _stores_of(op: Op) -> list[_Stored]:
         return []
     stores = [_stored(value) for value in op.results]
     found = [s for s in stores if s is not None and _is_copied(s.value, s)]
-    return found if len(found) == len(stores) and _may_be_late(op) else []
+    return found if len(found) == len(stores) and _may_be_late(op, found) else []
 
 
-def _may_be_late(op: Op) -> bool:
+def _may_be_late(op: Op, stores: Sequence[_Stored]) -> bool:
     """Whether an op does nothing but load what nobody writes until a copy is waited for: at the
-    next round of a loop around it at the latest, or before the next loop."""
+    next round of a loop around it at the latest, or before the next loop after what is stored."""
     around = op.parent_op
     top = op
     while around is not None and not (_repeats(around) or around.isolated):
         top, around = around, around.parent_op
     is_repeated = around is not None and _repeats(around)
-    later = [around] if around is not None and is_repeated else [top, *_until_loop(top)]
+    later = [around] if around is not None and is_repeated else [top, *_until_wait(top, stores)]
     written = [w for other in later for w in writes(effects_within(other))]
     return not any(is_convergent(inner) for inner in op.walk()) and all(
         access is Access.READ and not any(may_alias(resource, w) for w in written)
@@ -106,9 +106,12 @@ def _may_be_late(op: Op) -> bool:
     )
 
 
-def _until_loop(op: Op) -> Iterator[Op]:
+def _until_wait(op: Op, stores: Sequence[_Stored]) -> Iterator[Op]:
+    """What comes after an op, as far as the first loop after the stores beside it."""
+    left = {s.op for s in stores if s.op.parent is op.parent}
     following = op.next
-    while following is not None and not _repeats(following):
+    while following is not None and (left or not _repeats(following)):
+        left.discard(following)
         yield following
         following = following.next
 
