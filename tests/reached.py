@@ -5,6 +5,7 @@ python -m reached
 
 from __future__ import annotations
 
+import gc
 import json
 import random
 from collections.abc import Sequence
@@ -86,6 +87,7 @@ def skip_masked(number: int) -> None:
 
 
 def main() -> None:
+    gc.set_threshold(10_000, 50)  # as for tests themselves: see conftest.py
     drawn = [
         some(programs.tile(masked=True, max_ops=20), counts(220, 2500)),
         some(programs.tile(fast_math=True), counts(20, 1000)),

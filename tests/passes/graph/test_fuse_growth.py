@@ -118,11 +118,12 @@ def test_columns_of_a_recurrence_are_one_kernel_of_few_registers(columns: int) -
     """Each is put in its place as soon as it is computed, so that few are alive at once."""
     x = np.random.default_rng(0).standard_normal((64, columns)).astype(np.float32)
     function = averages(columns)
-    (kernel,) = iris.jit(function).lower(x, x).kernels
+    compiled = iris.jit(function)
+    (kernel,) = compiled.lower(x, x).kernels
     registers = needs_of(entry_of(kernel.stages[-1].module), DEFAULT).registers
     assert registers <= DEFAULT.thread_registers
     for device in ("interp", "interp:metal"):
-        found = iris.jit(function)(x, x, device=device)
+        found = compiled(x, x, device=device)
         np.testing.assert_allclose(found, function(x, x), rtol=1e-6, atol=1e-6)
 
 
