@@ -79,6 +79,35 @@ def test_what_may_have_wrapped_is_made_64_bits_by_a_function() -> None:
     assert compile_it(source).startswith(b"\x7fELF")
 
 
+@pytest.mark.parametrize("dtype", ["i16", "i32", "i64"])
+def test_no_magnitude_is_left_to_the_assembler(dtype: str) -> None:
+    """Before version 13.5 it takes the magnitude of the least number for not negative."""
+    from cuda.bindings import nvrtc
+
+    from iris.runtime.cuda.nvrtc import compiler_options
+
+    text = """
+    func metal @f simdgroups=1(%X: ptr<i32>, %Y: ptr<i32>) {
+      %at: i32 = metal.lane
+      %x: i32 = metal.load %X, %at
+      %y: i32 = metal.load %Y, %at
+      %magnitude: i32 = abs %x
+      %rest: i32 = mod %magnitude, %y
+      metal.store %Y, %at, %rest
+      return
+    }
+    """
+    source = source_of(text.replace("i32", dtype).replace(f"%at: {dtype}", "%at: i32"))
+    _, program = nvrtc.nvrtcCreateProgram(source.text.encode(), b"kernel", 0, None, None)
+    options = compiler_options("sm_90", fast=False)
+    assert nvrtc.nvrtcCompileProgram(program, len(options), options) == (0,)
+    ptx = b" " * nvrtc.nvrtcGetPTXSize(program)[1]
+    nvrtc.nvrtcGetPTX(program, ptx)
+    nvrtc.nvrtcDestroyProgram(program)
+    assert b"rem.s" in ptx
+    assert b"abs.s" not in ptx
+
+
 @pytest.mark.parametrize("path", KERNELS, ids=lambda p: p.stem)
 def test_the_compiler_takes_a_kernel(path: Path) -> None:
     assert compile_it(source_of(path.read_text())).startswith(b"\x7fELF")

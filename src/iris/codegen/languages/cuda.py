@@ -274,9 +274,25 @@ template <> struct unsigned_of<i8> { using type = u8; };
 template <> struct unsigned_of<i16> { using type = u16; };
 template <> struct unsigned_of<i32> { using type = u32; };
 template <> struct unsigned_of<i64> { using type = u64; };
+// The assembler before version 13.5 takes the magnitude of the least number for not negative.
+// So the compiler must not see that this is one, for y of 0.
+template <class U> INLINE U unknown(U x) { return x; }
+INLINE u16 unknown(u16 x) {
+    asm("" : "+h"(x));
+    return x;
+}
+INLINE u32 unknown(u32 x) {
+    asm("" : "+r"(x));
+    return x;
+}
+INLINE u64 unknown(u64 x) {
+    asm("" : "+l"(x));
+    return x;
+}
 template <class T> INLINE typename unsigned_of<T>::type difference(T x, T y) {
     using U = typename unsigned_of<T>::type;
-    return x < y ? U(U(y) - U(x)) : U(U(x) - U(y));
+    U from_y = unknown(U(U(x) - U(y)));
+    return x < y ? U(-from_y) : from_y;
 }
 template <class T, int N> INLINE vec<typename unsigned_of<T>::type, N> difference(vec<T, N> x,
                                                                                  vec<T, N> y) {
@@ -555,8 +571,8 @@ warpSize
 """
 _FUNCTIONS = """
 as_type to_i16 widened converted vec packed lanes each just just_of seen unit magnitude to_floor
-to_ceil
-to_even greater lesser greater_number lesser_number greater_or_nan lesser_or_nan multiply_add
+to_ceil unknown to_even
+greater lesser greater_number lesser_number greater_or_nan lesser_or_nan multiply_add
 unsigned_of difference add_saturated choose exchange_with from_lane atomic_add atomic_max atomic_min
 atomic_and atomic_or atomic_xor atomic_exchange atomic_load atomic_compare_exchange fragment pair
 filled lane_of thread_of exchange_with_lane from_lane_of bits_of transposed copy wait_copies

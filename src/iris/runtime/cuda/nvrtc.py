@@ -29,7 +29,7 @@ def compiled(text: str, entry: str, architecture: str, *, fast: bool) -> tuple[s
     _, program = nvrtc.nvrtcCreateProgram(text.encode(), b"kernel", 0, None, None)
     try:
         nvrtc.nvrtcAddNameExpression(program, entry.encode())
-        options = _options(architecture, fast)
+        options = compiler_options(architecture, fast)
         (status,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
         if status:
             raise Refused(_log(program).rstrip() or str(status))
@@ -42,7 +42,7 @@ def compiled(text: str, entry: str, architecture: str, *, fast: bool) -> tuple[s
         nvrtc.nvrtcDestroyProgram(program)
 
 
-def _options(architecture: str, fast: bool) -> list[bytes]:
+def compiler_options(architecture: str, fast: bool) -> list[bytes]:
     # Near is good enough with fast math; but nan and infinity are what they are everywhere.
     precision = ["--fmad=true", "--prec-div=false", "--prec-sqrt=false", "--ftz=true"]
     given = precision if fast else ["--fmad=false"]
