@@ -668,11 +668,17 @@ def test_the_order_of_axes() -> None:
         %2: tile<8x8xf32> = tile.load %X, %y
         %one: i32 = constant 1
         %3: f32 = tile.load %X, %one
+        %two: tile<8x1xi32> = constant 2
+        %half: tile<8x1xi32> = floordiv %down, %two
+        %even: tile<8x1xi32> = mul %half, %two
+        %z: tile<8x8xi32> = tile.broadcast %even
+        %pairs: tile<8x8xi32> = add %z, %y
+        %4: tile<8x8xf32> = tile.load %X, %pairs
         """,
         "%X: ptr<f32, aligned>",
     )
     loads = [op for op in func.body if isinstance(op, tile.Load)]
     axes = Axes()
-    assert [order(op, axes) for op in loads] == [(0, 1), (1, 0), (1, 0), ()]
-    assert [vector(op, 0, axes) for op in loads] == [4, 1, 1, 1]
+    assert [order(op, axes) for op in loads] == [(0, 1), (1, 0), (1, 0), (), (0, 1)]
+    assert [vector(op, 0, axes) for op in loads] == [4, 1, 1, 1, 1]
     assert vector(loads[1], 1, axes) == 4

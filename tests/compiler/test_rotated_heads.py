@@ -62,6 +62,14 @@ def test_no_scores_are_written(rotation: Rotation, width: int) -> None:
     assert moved <= 1.3 * (least + rotated)
 
 
+def test_pairs_of_neighbours_touch_as_many_lines_as_halves() -> None:
+    lines = []
+    for rotation in (halves, pairs):
+        (kernel,) = iris.jit(attention(rotation)).kernels(*arguments(8, 128, 64))
+        lines.append(kernel.estimate.counts.device.lines)
+    assert lines[1] <= 1.3 * lines[0]
+
+
 @pytest.fixture(scope="module")
 def cut() -> ArrayCompilation:
     """A function with a kernel that has no registers for what was fused, so it is cut."""

@@ -505,8 +505,15 @@ def is_block_of_stride_1(op: tile.TileAccess, axis: int, axes: Axes) -> bool:
 
 @_sorted(tile.Load, tile.Store, tile.Atomic, tile.AtomicCas)
 def by_contiguity(op: tile.Load | tile.Store, axes: Axes) -> tuple[int, ...]:
-    shape, offset = element_type(op.offset.type).shape, axes.of(op.offset)
-    return tuple(sorted(range(len(shape)), key=lambda a: (-offset.contiguity[a], -a)))
+    """Neighbours that are one more are closest; of others, groups of equal ones.  An axis along
+    which all are equal is of a broadcast, and may be anywhere."""
+    shape, along = element_type(op.offset.type).shape, axes.of(op.offset).axes
+
+    def closeness(axis: int) -> tuple[int, int, int]:
+        equal = along[axis].constancy
+        return along[axis].contiguity, equal if equal < shape[axis] else 1, axis
+
+    return tuple(sorted(range(len(shape)), key=closeness, reverse=True))
 
 
 @_sorted(tile.TileAccess)

@@ -68,8 +68,9 @@ class Cost:
 
     @cached_property
     def waiting_microseconds(self) -> float:
-        """What arithmetic takes longer, as too few simdgroups of a core hide that one waits."""
-        return self._arithmetic * (1 / self._computing - 1)
+        """How much longer arithmetic alone takes, as too few simdgroups of a core hide that one
+        waits."""
+        return max(0, self._arithmetic / self._computing - self.running_microseconds)
 
     @cached_property
     def _computing(self) -> float:
