@@ -8,13 +8,15 @@ from dataclasses import dataclass
 import pytest
 from hypothesis import Phase, given, settings
 
-from iris.ir import Module, Value, tile
+from iris.ir import Module, Value, metal, tile
+from iris.ir.control import If
 from iris.ir.core import Op, Region, Resource
 from iris.ir.effects import effects_within, may_alias, reads, writes
 from iris.passes import Pass
 from iris.testing import preserves, programs
 
 OPS = (tile.Load, tile.Store)
+ACCESSES = (metal.Load, metal.Store, metal.Atomic)
 Place = tuple[Value, Value]
 
 
@@ -98,3 +100,20 @@ def test_only_wrong_passes_over_stores_are_found(make: Callable[[str], Pass], bu
             test()
     else:
         test()
+
+
+def test_branches_write_where_threads_come_back_to() -> None:
+    found = 0
+
+    @settings(max_examples=60, phases=[Phase.generate], database=None, deadline=None)
+    @given(programs.metal(ops=(metal.Load, metal.Store)))
+    def count(program) -> None:  # type: ignore[no-untyped-def]
+        nonlocal found
+        for op in program.module.walk():
+            if isinstance(op, If):
+                inner = {access.offset for access in op.walk() if isinstance(access, ACCESSES)}
+                around = [access.offset for access in op.parent if isinstance(access, ACCESSES)]
+                found += any(around.count(offset) > 1 for offset in inner)
+
+    count()
+    assert found > 2, found

@@ -8,7 +8,7 @@ from math import prod
 
 from iris.ir import math, metal
 from iris.ir.control import For, If, While, Yield
-from iris.ir.core import Value
+from iris.ir.core import Op, Value
 from iris.ir.kinds import AtomicKind
 from iris.ir.math import Predicate, element_type
 from iris.ir.metal import FRAGMENT_SIZE, SIMDGROUP_WIDTH, Scope, count_of, registers
@@ -545,7 +545,10 @@ def load_parts(draft: MetalDraft, memory: Memory, choices: Choices) -> bool:
 def store(cls: type[metal.Store], draft: MetalDraft, choices: Choices) -> None:
     if draft.quiet:
         return
-    style = choices.below(5)
+    style = choices.below(6)
+    if style == 5:
+        overwrite(draft, choices)
+        return
     place = revisit(draft, Use.WRITE, choices)
     if place is not None and is_written(draft, place):
         write(draft, place, draft.like(place.type, choices), choices)
@@ -586,6 +589,43 @@ def rearrange(draft: MetalDraft, choices: Choices) -> None:
     if choices.flag(3):
         value = draft.put((math.Xor if dtype is bool_ else math.Maximum)(value, x))
     write(draft, place, value, choices)
+
+
+def overwrite(draft: MetalDraft, choices: Choices) -> None:
+    """Writes an element of a thread's own, or reads it; then does so again, maybe after something
+    has been done there by another name, or in another array, in a branch or not."""
+    dtype = choices.of((atomic_dtype(draft, choices), *draft.dtypes))
+    place = own_place(draft, dtype, 1, choices)
+    elsewhere = place if choices.flag(3) else place._replace(base=draft.own(dtype, choices))
+    touch(draft, place, choices.of((metal.Store, metal.Store, metal.Load)), choices)
+    between = choices.of((None, metal.Store, metal.Atomic, metal.Load, metal.Store))
+    if between is not None and choices.flag():
+        guard = draft.guard(choices)
+        branch = draft.builder.insert(If(guard))
+        with draft.under(branch.then, draft.level_of(guard)):
+            if not draft.quiet:
+                touch(draft, elsewhere, between, choices)
+            draft.builder.insert(Yield([]))
+        with draft.inside(branch.otherwise):
+            draft.builder.insert(Yield([]))
+    elif between is not None:
+        touch(draft, elsewhere, between, choices)
+    touch(draft, place, choices.of((metal.Load, metal.Store)), choices)
+
+
+def touch(draft: MetalDraft, place: Place, cls: type[Op], choices: Choices) -> None:
+    """Loads, stores or updates an element of a thread's own.  What is loaded goes elsewhere."""
+    dtype = element_type(place.type).element
+    if cls is metal.Load:
+        seen = draft.put(metal.Load(place.base, place.offset, result=dtype))
+        if draft.spare_arrays:
+            draft.store(seen)
+        return
+    value = draft.like(dtype, choices)
+    if cls is metal.Atomic and dtype in ATOMIC:
+        draft.put(metal.Atomic(AtomicKind.EXCHANGE, place.base, place.offset, value))
+    else:
+        draft.builder.insert(metal.Store(place.base, place.offset, value))
 
 
 def fits_own(dtype: DType, shape: tuple[int, ...]) -> bool:

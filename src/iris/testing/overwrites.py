@@ -24,11 +24,14 @@ ATOMIC_BITS = 32  # of elements that atomic ops of every device take
 
 
 def overwrite(draft: TileDraft, found: Place, value: Value, choices: Choices) -> None:
-    """Write to a place; then, maybe after something else, read it or write to it again."""
+    """Write to a place, or read it; then, maybe after something else, do so again."""
     reads, elsewhere = choices.flag(), other_name(draft, found, choices)
     if choices.flag():
         elsewhere = found._replace(memory=draft.renamed(found.memory))
-    write(draft, _narrowed(draft, found, choices), value)
+    if reads and choices.flag(3):
+        _read(draft, found, choices)
+    else:
+        write(draft, _narrowed(draft, found, choices), value)
     with _within(draft, choices):
         choices.of(_BEFORE_READ if reads else _BEFORE_WRITE)(draft, elsewhere, choices)
     again = _narrowed(draft, found, choices)
@@ -90,6 +93,18 @@ def _read_block(draft: TileDraft, found: Place, choices: Choices) -> None:
     _show(draft, found, draft.put(op), choices)
 
 
+def _write_block(draft: TileDraft, found: Place, choices: Choices) -> None:
+    """Write elements of the array, as a block where a tile goes there."""
+    type_ = found.type
+    if not isinstance(type_, Tile):
+        _write(draft, found, choices)
+        return
+    offsets, strides, bounds, limit = block(draft, found.memory, type_.shape, choices)
+    value = draft.like(type_, choices)
+    pointer = found.memory.pointer
+    draft.builder.insert(tile.StoreTile(pointer, value, limit, offsets, strides, bounds))
+
+
 def _update(draft: TileDraft, found: Place, choices: Choices) -> None:
     """Update by an atomic op, where every device has one."""
     if found.type.element.bits != ATOMIC_BITS:
@@ -113,5 +128,7 @@ def _show(draft: TileDraft, found: Place, value: Value, choices: Choices) -> Non
 
 
 _Between = Callable[[TileDraft, Place, Choices], None]
-_BEFORE_READ: tuple[_Between, ...] = (_nothing, _write, _update, _update, _read_and_write)
+_BEFORE_READ: tuple[_Between, ...] = (
+    *(_nothing, _write, _update, _update, _read_and_write, _write_block),
+)
 _BEFORE_WRITE: tuple[_Between, ...] = (_nothing, _read, _read_block, _update, _read_and_write)
