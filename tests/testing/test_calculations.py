@@ -8,6 +8,7 @@ import pytest
 from hypothesis import Phase, given, settings
 
 from iris.ir import math, metal, scalar
+from iris.ir.control import For
 from iris.ir.core import OPS
 from iris.ir.types import DTYPES
 from iris.testing import calculations
@@ -30,7 +31,8 @@ def test_their_texts_do_what_they_say() -> None:
 
 
 def test_every_op_is_drawn() -> None:
-    """Each exact op, of numbers from memory, of results of others, and of parts of these."""
+    """Each exact op, of numbers from memory, of results of others, of parts of these, and of what a
+    loop carries."""
     exact = {
         cls
         for cls in OPS.values()
@@ -38,9 +40,13 @@ def test_every_op_is_drawn() -> None:
         and not issubclass(cls, (math.AssumeDivisible, math.Transcendental))
     }
     found: Counter[type] = Counter()
-    parts = 0
+    parts = subtracted = chosen = 0
     for program in _drawn(400):
         ops = list(program.module.walk())
+        subtracted += any(_updates_from_the_right(op) for op in ops if isinstance(op, For))
+        chosen += any(
+            isinstance(op, math.Select) and isinstance(op.condition.op, math.Select) for op in ops
+        )
         found.update({type(op) for op in ops})
         parts += any(
             isinstance(op, metal.Slice)
@@ -49,6 +55,14 @@ def test_every_op_is_drawn() -> None:
         )
     assert {cls.name for cls in exact} <= {cls.name for cls in found}
     assert parts > 40
+    assert subtracted > 10
+    assert chosen > 10
+
+
+def _updates_from_the_right(loop: For) -> bool:
+    """Whether an iteration subtracts a carried value from another one."""
+    pairs = zip(loop.body.arguments[1:], loop.body.end.operands, strict=True)
+    return any(isinstance(new.op, math.Sub) and new.op.operands[1] is old for old, new in pairs)
 
 
 @pytest.mark.parametrize("name", DTYPES)

@@ -4,12 +4,13 @@ the numbers at which things go wrong, and that it reads memory before it overwri
     runs_alike([program], "softmetal")
 
 Each thread has a few places in memory for itself.  It computes new values from the ones there and
-from earlier results, and stores them in these places, at once or in the end.
+from earlier results, and stores them in these places, at once or in the end.  At times it updates
+some in a loop, each by an op on its old value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from math import inf
 from random import Random
@@ -17,13 +18,13 @@ from random import Random
 from hypothesis import strategies as st
 
 from iris.ir import math, metal
-from iris.ir.control import Yield
+from iris.ir.control import For, Yield
 from iris.ir.core import Op, Value
 from iris.ir.literal import encode
 from iris.ir.math import element_type
 from iris.ir.metal import count_of, registers
 from iris.ir.types import DType, ElementType, bool_, i32
-from iris.ir.uniformity import THREADGROUP
+from iris.ir.uniformity import THREADGROUP, VARYING
 from iris.testing.choices import Choices
 from iris.testing.draft import PERIOD, special_numbers
 from iris.testing.elementwise import ALL, CONVERTED
@@ -38,26 +39,31 @@ MOST = 16  # elements that a thread has of a value
 PLACES = 3  # of a type, for each thread
 # What wraps where a number does not fit, and what has to have the number that has wrapped.
 _WRAPPING = (math.Add, math.Mul, math.Sub, math.Neg, math.Shl)
-_ASKING = (math.Compare, math.Cast, math.Shr, math.Compare, math.FloorDiv)
+_ASKING = (math.Compare, math.Cast, math.Shr, math.Select, math.FloorDiv)
+_DECIDING = (math.Select, math.Compare, math.Select, math.And, math.Or, math.Not)  # of bools
+_UPDATING = (math.Sub, math.Add, math.Mul, math.Div, math.Select, math.MaxNum, math.Shr)
 _LEFT_OUT = (math.AssumeDivisible, math.Transcendental)  # may fail, or may be off by little
 _DIVISIONS = (math.FloorDiv, math.Mod)
 _SHIFTS = (math.Shl, math.Shr)
 
 
 def programs() -> st.SearchStrategy[Program]:
-    """Programs of a few statements, without control flow."""
+    """Programs of a few statements, with no control flow but short loops."""
     return st.binary(min_size=BYTES, max_size=BYTES).map(
         lambda data: Calculations(Choices(data)).made()
     )
 
 
 @cache
-def forms_of(dtype: DType) -> dict[type[Op], list[Form]]:
-    """How elements of a dtype can be made: by each op, with its attributes and operands."""
+def forms_of(dtype: DType, operand: DType | None = None) -> dict[type[Op], list[Form]]:
+    """How elements of a dtype can be made: by each op, with its attributes and operands; if one is
+    given, by ops that have an operand of another dtype."""
     found: dict[type[Op], dict[Form, None]] = {}
     for other in ALL:
         for form in forms(tuple(dict.fromkeys((dtype, other)))):
-            if form.dtype is dtype and not issubclass(form.cls, _LEFT_OUT):
+            if form.dtype is not dtype or issubclass(form.cls, _LEFT_OUT):
+                continue
+            if operand is None or operand in form.operands:
                 found.setdefault(form.cls, {})[form] = None
     return {cls: list(some) for cls, some in found.items()}
 
@@ -77,11 +83,38 @@ class Calculations(MetalDraft):
     def made(self) -> Program:
         choices = self.choices
         for _ in range(3 + choices.below(4)):
-            if choices.flag():
+            style = choices.below(5)
+            if style < 2:
                 self.visible.append(self.expression(choices.of(self.mine)))
-            else:
+            elif style < 4:
                 self.overwrite()
+            else:
+                self.repeat()
         return self.finish()
+
+    def repeat(self) -> None:
+        """Update values in a loop, which may overwrite others at the same time."""
+        choices = self.choices
+        types = [choices.of(self.mine) for _ in range(1 + choices.below(2))]
+        bounds = [self.constant(n, i32) for n in (0, choices.of((3, 2, 1)), 1)]
+        loop = self.builder.insert(For(*bounds, [self.operand(t) for t in types]))
+        number, *values = loop.body.arguments
+        self.levels[number] = THREADGROUP
+        with self.under(loop.body, THREADGROUP):
+            self.visible += values
+            if choices.flag(3):
+                self.overwrite()
+            new = [self.updated(v) for v in values]
+            exchanged = choices.flag(4) and len({*types}) == 1
+            self.builder.insert(Yield(new[::-1] if exchanged else new))
+        self.carry_out(loop, VARYING)
+
+    def updated(self, value: Value) -> Value:
+        """What an op makes of a value, alone or with others."""
+        choices, type_ = self.choices, element_type(value.type)
+        form = self.form(type_.element, _UPDATING, type_.element)
+        places = [n for n, dtype in enumerate(form.operands) if dtype is type_.element]
+        return self.applied(form, type_, 1, _ASKING, {choices.of(places): value})
 
     def overwrite(self) -> None:
         """Store something, mostly where something was read just before."""
@@ -101,19 +134,39 @@ class Calculations(MetalDraft):
     ) -> Value:
         """What there is; or some of it; or what an op makes of it, one of `ops` as often as not."""
         style = self.choices.below(8)
-        if depth == DEEPEST or (depth and style < 4):
+        if depth == DEEPEST or (depth and style < 3):
             return self.operand(type_)
         if style in (4, 5):
             return self.part(type_, depth, ops)
         return self.computed(type_, depth, ops)
 
     def computed(self, type_: ElementType, depth: int, ops: Sequence[type[Op]]) -> Value:
-        choices, known = self.choices, forms_of(type_.element)
-        wanted = [cls for cls in ops if cls in known]
-        form = choices.of(known[choices.of(wanted if wanted and choices.flag() else [*known])])
+        form = self.form(type_.element, ops)
         inner = _WRAPPING if form.cls in _ASKING else _ASKING
+        return self.applied(form, type_, depth + 1, inner, {})
+
+    def form(self, dtype: DType, ops: Sequence[type[Op]], operand: DType | None = None) -> Form:
+        """One of `ops` as often as not, or any that makes a dtype, of an operand of another."""
+        choices, known = self.choices, forms_of(dtype, operand)
+        wanted = [cls for cls in ops if cls in known]
+        return choices.of(known[choices.of(wanted if wanted and choices.flag() else [*known])])
+
+    def applied(
+        self,
+        form: Form,
+        type_: ElementType,
+        depth: int,
+        inner: Sequence[type[Op]],
+        given: Mapping[int, Value],
+    ) -> Value:
+        """An op on operands that are given, by their numbers, and expressions."""
         operands = [
-            self.expression(type_.with_element(dtype), depth + 1, inner) for dtype in form.operands
+            given[n]
+            if n in given
+            else self.expression(
+                type_.with_element(dtype), depth, _DECIDING if dtype is bool_ else inner
+            )
+            for n, dtype in enumerate(form.operands)
         ]
         made = form.cls.create(guarded(self, form, operands), form.attributes, (type_,))
         return self.put(made)

@@ -4,27 +4,49 @@
 
 Every tile and scalar is a NumPy array with a dtype of Iris.  The dtypes follow the rules that the
 reference of the language states, not the code of the frontend.  What the language refuses, and what
-is an error of the program, is a `Refused` here.  There are no masks without `other=`, no bf16 and
-nothing that is rounded differently by different devices.
+is an error of the program, is a `Refused` here.  There are no masks without `other=`, no
+numbers that bf16 would round and nothing that is rounded differently by different devices.
 """
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from iris.ir.scalar import storage
-from iris.ir.types import DTYPES, DType, Kind, bool_, f16, f32, i8, i16, i32, i64, u8, u16, u32, u64
+from iris.ir.types import (
+    DTYPES,
+    DType,
+    Kind,
+    bf16,
+    bool_,
+    f16,
+    f32,
+    i8,
+    i16,
+    i32,
+    i64,
+    u8,
+    u16,
+    u32,
+    u64,
+)
 
 Array = npt.NDArray[Any]
 MOST_AXES = 3
 MOST_ELEMENTS = 256
 
-_HELD = {t: storage(t) for t in DTYPES.values() if str(t) != "bf16"}
+# NumPy has no bf16; f32 has all of its numbers.
+_HELD = {t: storage(f32 if t is bf16 else t) for t in DTYPES.values()}
+_LOW_HALF = 0xFFFF
+_WHOLE = 1 << 24  # up to which f32 has all integers
+_FINEST_PRODUCTS = 256  # of floats that are multiples of 1 / 16
+_TF32_BITS = 11
 
 
 class Refused(Exception):
@@ -39,6 +61,8 @@ class Plain:
     def __init__(self, data: Any, dtype: DType):
         self.data: Array = np.asarray(data).astype(_HELD[dtype])
         self.dtype = dtype
+        if dtype is bf16 and np.any(self.data.view(np.uint32) & _LOW_HALF):
+            raise Refused("a number that bf16 does not hold")
         if self.data.ndim > MOST_AXES or self.data.size > MOST_ELEMENTS:
             raise Refused("a tile that is too large")
 
@@ -99,6 +123,11 @@ def _rank(dtype: DType) -> tuple[int, int, bool]:
     return kind, dtype.bits, dtype.kind is Kind.UNSIGNED
 
 
+def _met(a: DType, b: DType) -> DType:
+    """What two dtypes become: of f16 and bf16, neither has the numbers of the other."""
+    return f32 if {a, b} == {f16, bf16} else max(a, b, key=_rank)
+
+
 def _own_dtype(x: Plain | float) -> DType:
     """Of a number, the dtype that it has alone."""
     if isinstance(x, Plain):
@@ -112,10 +141,10 @@ def _meeting(*operands: Any) -> DType:
     tiles = [x.dtype for x in operands if isinstance(x, Plain)]
     numbers = [_own_dtype(x) for x in operands if not isinstance(x, Plain)]
     if not tiles:
-        return max(numbers, key=_rank)
-    dtype = max(tiles, key=_rank)
+        return reduce(_met, numbers)
+    dtype = reduce(_met, tiles)
     stronger = [n for n in numbers if _rank(n)[0] > _rank(dtype)[0]]
-    return max([dtype, *stronger], key=_rank)
+    return reduce(_met, [dtype, *stronger])
 
 
 def as_plain(x: Any, dtype: DType | None = None) -> Plain:
@@ -324,6 +353,11 @@ class PlainPointer:
         total = self.offset.data.astype(np.int64) + added.data.astype(np.int64)
         return PlainPointer(self.array, self.dtype, Plain(total, i64))
 
+    __radd__ = __add__
+
+    def __sub__(self, offset: Any) -> PlainPointer:
+        return self + Plain(-as_plain(offset).data.astype(np.int64), i64)
+
     def places(self, shape: tuple[int, ...], inside: Array) -> Array:
         """The numbers of the elements where a mask holds; elsewhere 0."""
         at = np.where(inside, np.broadcast_to(self.offset.data, shape), 0)
@@ -352,6 +386,13 @@ def _atomic(function: Callable[..., Any], pointer: PlainPointer, *operands: Any)
     return old
 
 
+def _rounded_to_tf32(x: Array) -> Array:
+    """Numbers of so many bits; halfway between two, the even one."""
+    parts, exponents = np.frexp(x)
+    rounded: Array = np.ldexp(np.rint(parts * 2.0**_TF32_BITS), exponents - _TF32_BITS)
+    return rounded
+
+
 def _atomic_word(function: Callable[..., Any]) -> Callable[..., Plain]:
     return staticmethod(lambda pointer, value: _atomic(function, pointer, value))
 
@@ -362,7 +403,7 @@ def _atomic_word(function: Callable[..., Any]) -> Callable[..., Plain]:
 class Words:
     """The names that a kernel finds in `iris`."""
 
-    bool_, f16, f32 = bool_, f16, f32
+    bool_, f16, bf16, f32 = bool_, f16, bf16, f32
     i8, i16, i32, i64 = i8, i16, i32, i64
     u8, u16, u32, u64 = u8, u16, u32, u64
 
@@ -410,7 +451,7 @@ class Words:
 
     @staticmethod
     def bitcast(x: Plain, dtype: DType) -> Plain:
-        if x.dtype.bits != dtype.bits or bool_ in (x.dtype, dtype):
+        if x.dtype.bits != dtype.bits or {bool_, bf16} & {x.dtype, dtype}:
             raise Refused("other bits")
         return Plain(np.ascontiguousarray(x.data).view(_HELD[dtype]).reshape(x.shape), dtype)
 
@@ -435,6 +476,40 @@ class Words:
         if not x.dtype.is_float:
             raise Refused("fma of integers")
         return Plain(x.data.astype(np.float64) * y.data + z.data, x.dtype)
+
+    @staticmethod
+    def clamp(x: Any, low: Any, high: Any) -> Plain:
+        return Words.minimum(Words.maximum(x, low), high)
+
+    @staticmethod
+    def umulhi(a: Any, b: Any) -> Plain:
+        x, y = _alike(a, b)
+        if not x.dtype.is_integer or x.dtype.bits < 32:
+            raise Refused("no integers of 32 or 64 bits")
+        # Python's integers have room for the whole product.
+        one, other = (v.data.astype(object) % (1 << x.dtype.bits) for v in (x, y))
+        high = np.asarray((one * other) >> x.dtype.bits, object)
+        return Plain(high.astype(np.uint64), x.dtype)
+
+    @staticmethod
+    def isnan(x: Any) -> Plain:
+        return Plain(np.isnan(as_plain(x).data), bool_)
+
+    @staticmethod
+    def isinf(x: Any) -> Plain:
+        return Plain(np.isinf(as_plain(x).data), bool_)
+
+    @staticmethod
+    def isfinite(x: Any) -> Plain:
+        return Plain(np.isfinite(as_plain(x).data), bool_)
+
+    @staticmethod
+    def ravel(x: Plain) -> Plain:
+        return Plain(x.data.reshape(-1), x.dtype)
+
+    @staticmethod
+    def expand_dims(x: Plain, axis: int) -> Plain:
+        return Plain(np.expand_dims(x.data, axis), x.dtype)
 
     @staticmethod
     def sqrt(x: Any) -> Plain:
@@ -547,11 +622,12 @@ class Words:
         return Plain(np.take(found.data, range(k), axis), found.dtype)
 
     @staticmethod
-    def histogram(x: Any, bins: int) -> Plain:
-        value = as_plain(x)
-        if not value.dtype.is_integer:
+    def histogram(x: Any, bins: int, mask: Any = True) -> Plain:
+        value, counted = as_plain(x), as_plain(mask)
+        if not value.dtype.is_integer or counted.dtype is not bool_:
             raise Refused("nothing to count")
-        inside = value.data[(value.data >= 0) & (value.data < bins)]
+        counted = Words.broadcast_to(counted, value.shape)
+        inside = value.data[counted.data & (value.data >= 0) & (value.data < bins)]
         return Plain(np.bincount(inside.astype(np.int64), minlength=bins).astype(np.int32), i32)
 
     @staticmethod
@@ -596,7 +672,7 @@ class Words:
         return Plain(np.concatenate(pair, axis), x.dtype)
 
     @staticmethod
-    def dot(a: Plain, b: Plain, acc: Any = None) -> Plain:
+    def dot(a: Plain, b: Plain, acc: Any = None, precision: str = "ieee") -> Plain:
         if not (a.data.ndim == b.data.ndim == 2 and a.shape[1] == b.shape[0]):
             raise Refused("no matrices that fit")
         dtype = _meeting(a, b)
@@ -609,6 +685,10 @@ class Words:
         if dtype is bool_ or added.dtype is not usual:
             raise Refused("a product in another dtype")
         x, y = (v.to(dtype).data.astype(_HELD[f32 if dtype.is_float else i64]) for v in (a, b))
+        if precision == "tf32" and dtype is f32:
+            x, y = map(_rounded_to_tf32, (x, y))
+        if dtype.is_float and np.any(np.abs(x) @ np.abs(y) >= _WHOLE / _FINEST_PRODUCTS):
+            raise Refused("a sum that may be rounded")
         product = Plain(x @ y, usual)
         if _common_shape(product, added) != product.shape:
             raise Refused("an accumulator that does not fit")
@@ -700,7 +780,7 @@ class Words:
             value = value if k is None else Words.broadcast_to(new, shape)
         return value
 
-    floor, ceil, round = map(_rounding, (np.floor, np.ceil, np.rint))
+    floor, ceil, round, trunc = map(_rounding, (np.floor, np.ceil, np.rint, np.trunc))
     atomic_add, atomic_max, atomic_min = map(_atomic_word, (np.add, np.maximum, np.minimum))
     atomic_and, atomic_or = map(_atomic_word, (np.bitwise_and, np.bitwise_or))
     atomic_xor = _atomic_word(np.bitwise_xor)

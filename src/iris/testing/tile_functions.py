@@ -33,7 +33,15 @@ BYTES = 192
 LINES = 8
 _TRIES = 24
 _FINEST, _LARGEST = 16, 2048  # floats are multiples of 1 / 16 below 2048: sums of them are exact
+_DIGITS = 1 << 12
+# Halfway between two numbers of tf32, or nearer to the greater.
+_BEYOND_TF32 = ("1.00048828125", "-2.0009765625", "1.999755859375")
 _DTYPES = ("i32", "f32", "u8", "u32", "i8", "f16", "bool", "i64", "i16", "u16", "u64")
+_HASHING = (1 << 64) * 89 // 144 | 1
+_FLOATS = ("f32", "f16", "bf16")
+_ALL = (*_DTYPES, "bf16")
+_INTEGERS = tuple([t for t in _DTYPES if DTYPES[t].is_integer])
+_LONG = tuple([DTYPES[t] for t in _INTEGERS if DTYPES[t].bits >= 32])
 _SHAPES = ((8,), (4, 4), (2, 4), (4,), (4, 2), (2, 2, 4), (1, 4), (4, 1), (16,), ())
 _MATRICES = ((16, 5), (4, 16), (16, 16), (3, 8), (5, 7))
 _IRIS = "import iris\n\n\n@iris.kernel"
@@ -74,6 +82,9 @@ class TileFunction:
     def __init__(self, choices: Choices):
         self.choices = choices
         self.is_triton = choices.flag(3)
+        # Few, so that they meet.  Triton has other rules for bf16.
+        known = _DTYPES if self.is_triton else choices.of((_ALL, _ALL, _FLOATS))
+        self.dtypes = [choices.of(known) for _ in range(4)]
         self.arrays: dict[str, Array] = {}
         self.sizes = {"n": choices.below(4), "m": choices.of((1, 2, 3, 5, -1, -2))}
         self.values: dict[str, Plain] = {}
@@ -83,8 +94,11 @@ class TileFunction:
             self.values[name] = Plain(number, DTYPES["i32"])
         for number in range(choices.of((3, 2))):
             shape = choices.of(_SHAPES)
-            self.array(f"A{number}", (prod(shape),))
-            loaded = _assigned(f"iris.load(A{number}{self.lanes(shape)})")
+            dtype = choices.of(self.dtypes)
+            held = dtype if dtype in _DTYPES else "f32"  # NumPy has no bf16
+            self.array(f"A{number}", (prod(shape),), held)
+            converted = "" if dtype == held else f".to(iris.{dtype})"
+            loaded = _assigned(f"iris.load(A{number}{self.lanes(shape)}){converted}")
             self._try(lambda kernel, line=loaded: line)  # type: ignore[misc]
         self.array("B", choices.of(_MATRICES))
         self.array("W", (16,), choices.of(("i32", "u32")))
@@ -98,6 +112,8 @@ class TileFunction:
         rng = np.random.default_rng(self.choices.below(256))
         if held.is_integer and self.choices.flag():  # whose sums overflow
             data = rng.integers(held.low, held.high, shape, storage(held), endpoint=True)
+        elif held.is_float and self.choices.flag(4):  # of more digits than f16 and tf32 have
+            data = rng.integers(-_DIGITS, _DIGITS, shape) / _FINEST
         else:
             low, high = (0, 9) if held.low == 0 else (-4, 5)
             data = rng.integers(low, 2 if held is bool_ else high, shape)
@@ -186,11 +202,13 @@ class TileFunction:
             ("2", "1", "3", "0", "0.5", "-1", "-1.5", "True", "-0.0", "7", "200")
         )
 
-    def operand(self) -> str:
-        """A value, a number, or a value in another shape or dtype."""
+    def operand(self, beside: str = "") -> str:
+        """A value, a number, or a value in another shape or dtype: mostly one that fits beside
+        another."""
         style = self.choices.below(8)
         if style < 4:
-            return self.some()
+            shape = self.values[beside].shape if beside else ()
+            return self.some(lambda x: _meet(x.shape, shape))
         if style == 4:
             return self.number()
         if style == 5:
@@ -198,7 +216,7 @@ class TileFunction:
         return f"{self.some()}.to({self.dtype()})" if style == 6 else self.scalar()
 
     def dtype(self) -> str:
-        return f"iris.{_written(DTYPES[self.choices.of(_DTYPES)])}"
+        return f"iris.{_written(DTYPES[self.choices.of(self.dtypes)])}"
 
     def axis(self, x: str) -> int:
         """One of its axes, at times counted from the last."""
@@ -221,7 +239,11 @@ class TileFunction:
     def condition(self) -> str:
         """Whether two values compare, or are not 0."""
         word = self.choices.of(("<", "<=", ">", ">=", "==", "!="))
-        return f"({self.operand()} {word} {self.operand()})"
+        x = self.some()
+        pair = [x, self.operand(x)]
+        if self.choices.flag(3):
+            pair.reverse()
+        return f"({pair[0]} {word} {pair[1]})"
 
     def truth(self) -> str:
         """A scalar condition."""
@@ -235,6 +257,12 @@ class TileFunction:
             return ""
         lanes = f"iris.arange(0, {prod(shape)})"
         return f" + {lanes}" if len(shape) == 1 else f" + iris.reshape({lanes}, {shape})"
+
+
+def _meet(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
+    """Whether two shapes have a common one."""
+    pairs = zip(reversed(one), reversed(other), strict=False)
+    return all(x == y or 1 in (x, y) for x, y in pairs)
 
 
 def _is_exact(value: Plain) -> bool:
@@ -272,7 +300,7 @@ def _binary(kernel: TileFunction) -> _Line:
     words = ("+", "-", "*", "//", "%", "/", "&", "|", "^", "<<", ">>", "+", "*")
     word = kernel.choices.of(words)
     x = kernel.some()
-    pair = [x, kernel.operand()]
+    pair = [x, kernel.operand(x)]
     if kernel.choices.flag(3):
         pair.reverse()
     expression = f"{pair[0]} {word} {pair[1]}"
@@ -283,9 +311,8 @@ def _binary(kernel: TileFunction) -> _Line:
 
 def _unary(kernel: TileFunction) -> _Line:
     words = ("-{}", "~{}", "abs({})", "iris.floor({})", "iris.round({})", "iris.ceil({})")
-    word = kernel.choices.of(
-        (*words, "iris.sqrt({0} * {0})", "{} ** 2", "{} ** 3", "{} ** 0", "+{}")
-    )
+    more = ("iris.sqrt({0} * {0})", "{} ** 2", "{} ** 3", "{} ** 0", "+{}", "iris.trunc({})")
+    word = kernel.choices.of((*words, *more[: 5 if kernel.is_triton else 6]))
     return _assigned(word.format(kernel.some()) if word != "+{}" else kernel.some())
 
 
@@ -300,7 +327,15 @@ def _converted(kernel: TileFunction) -> _Line:
 
 
 def _chosen(kernel: TileFunction) -> _Line:
-    style = kernel.choices.below(4)
+    style = kernel.choices.below(6)
+    if style == 5 and not kernel.is_triton:
+        word = kernel.choices.of(("isnan", "isinf", "isfinite"))
+        number = kernel.choices.of(('float("nan")', 'float("inf")', '-float("inf")'))
+        chosen = f"iris.where({kernel.condition()}, {number}, {kernel.operand()})"
+        return _assigned(f"iris.{word}({chosen})")
+    if style > 3:
+        x = kernel.some()
+        return _assigned(f"iris.clamp({x}, {kernel.operand(x)}, {kernel.operand(x)})")
     if style == 0:
         condition = kernel.choices.of((kernel.condition(), kernel.operand()))
         return _assigned(f"iris.where({condition}, {kernel.operand()}, {kernel.operand()})")
@@ -308,7 +343,8 @@ def _chosen(kernel: TileFunction) -> _Line:
         operands = ", ".join(kernel.operand() for _ in range(3))
         return _assigned(f"iris.fma({operands})")
     word = ("iris.maximum", "iris.minimum")[style - 2]
-    return _assigned(f"{word}({kernel.some()}, {kernel.operand()})")
+    x = kernel.some()
+    return _assigned(f"{word}({x}, {kernel.operand(x)})")
 
 
 def _shaped(kernel: TileFunction) -> _Line:
@@ -398,7 +434,9 @@ def _rearranged(kernel: TileFunction) -> _Line:
         f"iris.split({x})[{choices.below(2)}]",
         f"iris.split(iris.join({x}, {other}))[{choices.below(2)}]",
         f"iris.interleave({x}, {other})",
-        f"iris.histogram({x}.to(iris.i8), {choices.of((4, 16))})",
+        _histogram(kernel, x),
+        f"iris.ravel({x})",
+        f"iris.expand_dims({x}, {choices.of((0, 1, -1))})",
     )
     style = choices.below(len(forms) + 1)
     if style == len(forms):
@@ -411,15 +449,40 @@ def _rearranged(kernel: TileFunction) -> _Line:
     return _assigned(forms[style])
 
 
+def _histogram(kernel: TileFunction, x: str) -> str:
+    """Counts of integers, of which bins may have more than there are."""
+    choices = kernel.choices
+    counted = choices.of((kernel.integer(), f"{x}.to(iris.i8)", f"{x}.to(iris.u8)"))
+    mask = f", mask={kernel.condition()}" if choices.flag(3) else ""
+    return f"iris.histogram({counted}, {choices.of((256, 4, 16))}{mask})"
+
+
 def _multiplied(kernel: TileFunction) -> _Line:
-    a, b = (kernel.some(lambda x: x.data.ndim == 2) for _ in range(2))
-    turned = ".T" if kernel.choices.flag() else ""
-    acc = kernel.choices.of(("", "", f", {kernel.number()}", f", {kernel.some()}"))
-    return _assigned(f"iris.dot({a}, {b}{turned}{acc})")
+    choices = kernel.choices
+    a = kernel.some(lambda x: x.data.ndim == 2)
+    axis = choices.below(2)
+    size = kernel.values[a].shape[1]
+    b = kernel.some(lambda x: x.data.ndim == 2 and x.shape[axis] == size)
+    turned = ".T" if axis else ""
+    acc = choices.of(("", "", f", {kernel.number()}", f", {kernel.some()}"))
+    precise = ""
+    if not kernel.is_triton and choices.flag():
+        factor = choices.of(_BEYOND_TF32)
+        a = choices.of((a, f"iris.where({a} > 0, {factor}, {a}.to(iris.f32))"))
+        precise = ', precision="tf32"'
+    return _assigned(f"iris.dot({a}, {b}{turned}{acc}{precise})")
 
 
 def _counted(kernel: TileFunction) -> _Line:
-    style = kernel.choices.below(3)
+    style = kernel.choices.below(4)
+    if style == 3:
+        if kernel.choices.flag():  # of 64 bits that differ, as where a number is hashed
+            a, b = (f"{kernel.integer()}.to(iris.u64) * {_HASHING}" for _ in range(2))
+        else:
+            a, b = (kernel.some(lambda x: x.dtype in _LONG) for _ in range(2))
+        return _assigned(f"iris.umulhi({a}, {b})")
+    if style == 2:
+        return _assigned(_histogram(kernel, kernel.shaped()))
     if style == 0:
         return _assigned(f"iris.cdiv({kernel.integer()}, {kernel.choices.of((2, 3, 4))})")
     first = kernel.choices.of((0, 1, -2, 5))
@@ -440,7 +503,12 @@ def _loaded(kernel: TileFunction) -> _Line:
         return _assigned(f"iris.tile_load(B, {given})")
     name = choices.of(("A0", "W", "A1"))
     # A sum in an address must not overflow, so it is cut first.
-    at = f"{name} + {kernel.integer()}.to(iris.u8) % {kernel.arrays[name].size}"
+    size = kernel.arrays[name].size
+    index = f"{kernel.integer()}.to(iris.u8) % {size}"
+    if choices.flag():
+        index = f"({index}).to(iris.{choices.of(_INTEGERS)})"
+    forms = f"{name} + {index}", f"{index} + {name}", f"{name} + {size - 1} - {index}"
+    at = choices.of(forms)
     if choices.flag():
         return _assigned(f"iris.load({at})")
     mask = choices.of((kernel.condition(), kernel.truth(), "True", "False"))
@@ -494,7 +562,7 @@ def _block(kernel: TileFunction) -> _Line:
 def _stored_and_read(kernel: TileFunction) -> _Line:
     """What elements of an array are after some were written, or were before."""
     choices, shape = kernel.choices, kernel.choices.of(((8,), (2, 4), (4,)))
-    at = f"W{kernel.lanes(shape)}{choices.of(('', ' + n', ' + 1'))}"
+    at = f"W{kernel.lanes(shape)}{choices.of(('', ' + n', ' + 1', ' + 4 - n'))}"
     style = choices.below(3)
     if style == 0:
         mask = choices.of(("", f", mask={kernel.condition()}", f", mask={kernel.truth()}"))
@@ -589,6 +657,7 @@ _MAKERS: tuple[Callable[[TileFunction], _Line], ...] = (
     _reduced,
     _unary,
     _compared,
+    _multiplied,
     _multiplied,
     _counted,
     _loaded,
