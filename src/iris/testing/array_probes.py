@@ -106,7 +106,7 @@ class Probe(ArrayDraft):
             low, high = {"u": (0, 9), "b": (0, 2)}.get(dtype.kind, (-4, 5))
             return rng.integers(low, high, shape).astype(dtype)
         numbers = _FLOATS if dtype.kind == "f" else _ends(dtype)
-        some = [choices.of(numbers) for _ in range(choices.of((4, 1, 2)))]
+        some = [choices.of(numbers) for _ in range(choices.of((9, 2, 9, 1)))]
         return np.array(some, dtype)[rng.integers(0, len(some), shape)]
 
     def _try(self, line: Line) -> None:
