@@ -28,10 +28,10 @@ REFUSED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 # What Iris has where NumPy has 64 bits for no need, or half of 32.
 _NARROW = {"int64": "int32", "uint64": "uint32", "float64": "float32", "float16": "float32"}
-_WIDE = {"i": np.int64, "u": np.int64, "f": np.float64}
+WIDE = {"i": np.int64, "u": np.int64, "f": np.float64}
 
 
-_ROUNDED = 4  # the error of NumPy's own functions, in units in the last place
+ROUNDED = 4  # the error of NumPy's own functions, in units in the last place
 
 
 def _unit(value: Array) -> Array | float:
@@ -141,7 +141,7 @@ class ArrayDraft:
             return
         name = f"v{len(self.lines)}"
         self.lines.append(f"{name} = {line.text}")
-        self.values[name] = value.astype(_narrow(value))
+        self.values[name] = value.astype(narrow(value))
         if line.is_result:
             self.results.add(name)
         if line.is_exact and all(known in self.exact for known in used):
@@ -155,7 +155,7 @@ class ArrayDraft:
             value = np.asarray(_evaluated(text, values))
             if not np.all(np.abs(value.astype(np.float64)) < LARGE):
                 return False
-            values[name] = value.astype(_narrow(value))
+            values[name] = value.astype(narrow(value))
         return True
 
     def _rounding(self, name: str) -> Array | float:
@@ -163,19 +163,19 @@ class ArrayDraft:
         too, of others."""
         value = self.values[name]
         if name in self.exact or value.dtype.kind != "f":
-            return _ROUNDED * _unit(value)
-        return _ROUNDED * np.spacing(np.abs(value))
+            return ROUNDED * _unit(value)
+        return ROUNDED * np.spacing(np.abs(value))
 
     def _rounded(self, line: Line, value: Array) -> Array | None:
         """What 64 bits give, rounded: NumPy's own functions of 32 bits differ between processors.
         None if this value is not rounded from that: it overflows, or has 16 bits."""
-        wide = {k: x.astype(_WIDE.get(x.dtype.kind, x.dtype)) for k, x in self.values.items()}
+        wide = {k: x.astype(WIDE.get(x.dtype.kind, x.dtype)) for k, x in self.values.items()}
         text = line.text.replace("float32", "float64")
-        narrow, exact = value.astype(_narrow(value)), np.asarray(_evaluated(text, wide))
-        if narrow.shape != exact.shape or (value.dtype == np.float16 and np.any(_unit(value))):
+        own, exact = value.astype(narrow(value)), np.asarray(_evaluated(text, wide))
+        if own.shape != exact.shape or (value.dtype == np.float16 and np.any(_unit(value))):
             return None
-        off = np.abs(np.subtract(narrow, exact, dtype=np.float64))
-        return exact.astype(narrow.dtype) if np.all(off <= _ROUNDED * _unit(narrow)) else None
+        off = np.abs(np.subtract(own, exact, dtype=np.float64))
+        return exact.astype(own.dtype) if np.all(off <= ROUNDED * _unit(own)) else None
 
     def _refuses(self, line: Line) -> bool:
         """Whether Iris says that it does not do what a line asks for."""
@@ -216,7 +216,7 @@ class ArrayDraft:
             was = self.values[name]
             is_rounded_once = name in self.exact and name in self.results
             off = 0.0 if is_rounded_once else 2 * result.errors + self._rounding(name)
-            alike = now.shape == was.shape and _narrow(now) == was.dtype
+            alike = now.shape == was.shape and narrow(now) == was.dtype
             if not alike or np.any(np.abs(np.subtract(now, was, dtype=np.float64)) > off):
                 raise AssertionError(
                     f"{name} is\n{now} {now.dtype}\nnot {was.dtype}\n{was}\n\n{self!r}"
@@ -315,6 +315,6 @@ def _evaluated(text: str, values: dict[str, Array]) -> Any:
         return eval(text, NAMES, values)
 
 
-def _narrow(x: Array) -> np.dtype[Any]:
+def narrow(x: Array) -> np.dtype[Any]:
     """The dtype that Iris has in place of an array's."""
     return np.dtype(_NARROW.get(x.dtype.name, x.dtype))

@@ -114,7 +114,7 @@ _PADDED_BY = {
 }
 
 
-def _move(f: ArrayDraft) -> Line:
+def move(f: ArrayDraft) -> Line:
     choices, x = f.choices, f.shaped()
     shape, axis = f.values[x].shape, f.axis(x)
     by, other = choices.of((1, -1, 2, 5)), f.axis(x)
@@ -241,11 +241,11 @@ class Function(ArrayDraft):
         _join,
         _choose,
         _pad,
-        _move,
+        move,
         _scan,
         _product,
         _index,
-        _move,
+        move,
         _reduce,
         _product,
         *[call] * 14,

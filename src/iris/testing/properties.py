@@ -8,7 +8,7 @@ A property has something to draw from, and says of what is drawn whether it hold
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from random import Random
 from typing import Any
@@ -50,6 +50,7 @@ from iris.testing import (
     tile_functions,
 )
 from iris.testing.array_functions import Function, functions
+from iris.testing.array_probes import Probes, probes
 from iris.testing.calls import Call, calls
 from iris.testing.choices import Choices
 from iris.testing.fusing import fuses
@@ -284,12 +285,34 @@ def _translate(drawn: Sequence[threads.Kernel], seconds: float) -> None:
     threads.check_translations(drawn)
 
 
-def _array_code() -> st.SearchStrategy[Function | networks.Call]:
-    """Functions of arrays; at times a call of one for neural networks."""
-    return st.one_of(*[functions() for _ in range(5)], networks.calls())
+def _array_code() -> st.SearchStrategy[ArrayCode]:
+    """Functions of arrays, or at times a call of one for neural networks; and single calls of
+    NumPy's, which take less time than to draw one more function."""
+    long = st.one_of(*[functions() for _ in range(5)], networks.calls())
+    return st.builds(ArrayCode, probes(), long)
 
 
-def _return(drawn: Sequence[Function | Call | networks.Call], seconds: float) -> None:
+@dataclass
+class ArrayCode:
+    """Python of both kinds, of which what fails first is shown."""
+
+    short: Probes
+    long: Function | networks.Call
+    shown: str = field(default="", init=False)
+
+    def check(self) -> None:
+        """Assert that both return what they must."""
+        for part in (self.short, self.long):
+            try:
+                part.check()
+            finally:
+                self.shown = repr(part)
+
+    def __repr__(self) -> str:
+        return self.shown
+
+
+def _return(drawn: Sequence[ArrayCode | Call], seconds: float) -> None:
     for one in drawn:
         one.check()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from itertools import combinations
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import iris
 from tracing_arrays import (
     DTYPES,
     FLOATS,
@@ -219,3 +221,17 @@ def test_methods_of_arrays() -> None:
     ]
     for method in methods:
         agrees(method, x, ulps=3)
+
+
+@pytest.mark.parametrize("function", [np.nanvar, np.nanstd])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int32])
+def test_too_few_numbers_have_no_variance(function: Any, dtype: Any) -> None:
+    x = np.array([[1, 2, 3], [4, 6, 8]], dtype)
+    if x.dtype.kind == "f":
+        x[0, 0] = np.nan
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        expected = function(x, axis=0, ddof=1), function(x, axis=0, ddof=2)
+    for ddof, was in enumerate(expected, 1):
+        now = iris.jit(lambda x, ddof=ddof: function(x, axis=0, ddof=ddof))(x)
+        np.testing.assert_allclose(now, was, rtol=1e-3)

@@ -315,6 +315,20 @@ def in_place_of_no_copy(x, i):
     return x
 
 
+def in_place_of_an_element(x, i):
+    y = x * 1
+    element = y.reshape(-1)[0, ...]
+    element += 1  # here
+    return y
+
+
+def in_place_of_a_squeezed_array(x, i):
+    y = x.reshape(-1)[:1] * 1
+    element = np.squeeze(y)
+    element += 1  # here
+    return y
+
+
 def in_place_of_another_dtype(x, i):
     i += 1.5  # here
     return i
@@ -652,6 +666,8 @@ CASES: list[tuple[Callable[..., Any], type[UserError], str]] = [
     (multiply_at, LanguageError, "where no index repeats, x.at[index].set(...)"),
     (digitized, LanguageError, "(edges <= x[..., None]).sum(-1)"),
     (in_place_of_no_copy, LanguageError, "by another name or through a view"),
+    (in_place_of_an_element, LanguageError, "by another name or through a view"),
+    (in_place_of_a_squeezed_array, LanguageError, "by another name or through a view"),
     (in_place_of_another_dtype, DTypeError, "write x = x + y instead of x += y"),
     (in_place_of_another_shape, ShapeError, "stays of its shape"),
     (mask, LanguageError, "np.where(mask, x, other) keeps all elements"),

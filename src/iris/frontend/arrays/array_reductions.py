@@ -9,7 +9,15 @@ from typing import Any
 import numpy as np
 
 from iris.errors import ArgumentError, LanguageError, ShapeError
-from iris.frontend.arrays.array_elementwise import as_float, binary, divide, select, truth, unary
+from iris.frontend.arrays.array_elementwise import (
+    as_float,
+    binary,
+    compare,
+    divide,
+    select,
+    truth,
+    unary,
+)
 from iris.frontend.arrays.array_values import (
     cast,
     emit,
@@ -27,6 +35,7 @@ from iris.frontend.arrays.ufuncs import isnan
 from iris.frontend.tracing import error_here, rules_as
 from iris.ir import graph, math
 from iris.ir.kinds import ReduceKind
+from iris.ir.math import Predicate
 from iris.ir.types import DType, bool_, f32, i32, u32
 
 # What NumPy's functions have where an argument is not given.
@@ -219,7 +228,12 @@ def _without_nans(of_all: Callable[..., TracedArray]) -> Callable[..., TracedArr
     ) -> TracedArray:
         x = traced(a)
         known = unary(math.Not, isnan(x))
-        return of_all(x, axis, dtype, None, ddof, keepdims, where=known, **named)
+        found = of_all(x, axis, dtype, None, ddof, keepdims, where=known, **named)
+        if not x.element.is_float:
+            return found
+        # Unlike var, which divides by 0, it says nothing of too few elements.
+        is_enough = compare(Predicate.GT, _count(x, axis, known, keepdims), ddof)
+        return select(is_enough, found, float("nan"))
 
     return without_nans
 

@@ -227,18 +227,19 @@ def getitem(x: TracedArray, key: Any) -> TracedArray:
     order += block
     order += [axis for axis in index.layout[index.block :] if axis is not None]
     found = reshaped(transpose(y, [kept.index(axis) for axis in order]), index.shape)
-    # An element is a number, as NumPy's are, and in no memory.
-    return x.seen(found.value) if found.shape and _is_view(key) else found.copied()
+    return x.seen(found.value) if _is_view(key, found.shape) else found.copied()
 
 
-def _is_view(key: Any) -> bool:
-    """Whether NumPy gives a view for an index: there are but numbers, slices and new axes in it."""
-    return all(
+def _is_view(key: Any, shape: tuple[int, ...]) -> bool:
+    """Whether NumPy gives a view for an index: there are but numbers, slices and new axes in it.
+    An element is a number in no memory, unless `...` asks for an array."""
+    parts = key if isinstance(key, tuple) else (key,)
+    return (bool(shape) or any(k is Ellipsis for k in parts)) and all(
         k is None
         or k is Ellipsis
         or isinstance(k, (int, np.integer, slice))
         or (isinstance(k, TracedArray) and not k.shape)
-        for k in (key if isinstance(key, tuple) else (key,))
+        for k in parts
     )
 
 

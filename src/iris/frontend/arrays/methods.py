@@ -105,13 +105,13 @@ def _iterate(self: TracedArray) -> Iterator[TracedArray]:
 
 def _in_place(name: str) -> Callable[[TracedArray, Any], TracedArray]:
     """`x += y`, which gives the name to another array, of the same shape and dtype; other names of
-    what NumPy would change are used no more. Without axes it
-    is a number, as NumPy's reductions and elements are, and may become anything."""
+    what NumPy would change are used no more. A number, as NumPy's reductions and elements are, may
+    become anything."""
     operate = getattr(operator, name)
 
     def operated(self: TracedArray, other: Any) -> TracedArray:
         found: TracedArray = operate(self, other)
-        if not self.shape:
+        if self.memory.is_number:
             return found
         if found.shape != self.shape:
             raise error_here(

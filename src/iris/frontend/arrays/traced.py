@@ -29,9 +29,10 @@ class ArrayVersion:
     the other names must not be used any more.
     """
 
-    __slots__ = ("last", "line", "version")
+    __slots__ = ("is_number", "last", "line", "version")
 
-    def __init__(self) -> None:
+    def __init__(self, is_number: bool) -> None:
+        self.is_number = is_number  # not an array, though a view of one may have no axes either
         self.version = 0
         self.line: Location | None = None  # what changed it last
         self.last: Value | None = None  # what it holds since
@@ -50,7 +51,7 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
     def __init__(self, value: Value, owner: Trace, weak: bool = False):
         self._value = value
         self.owner = owner  # the trace that it is part of
-        self.memory = ArrayVersion()
+        self.memory = ArrayVersion(not element_type(value.type).shape)
         self.version = 0  # of the memory
         self.weak = weak  # like a Python number, it takes the dtype of what it meets
 

@@ -1,0 +1,422 @@
+"""Single calls of NumPy's functions, with arguments at which things go wrong.
+
+    @given(array_probes.probes())
+    def test_calls(probes):
+        probes.check()
+
+A probe is an expression of arguments that it has for itself: arrays of any dtype with zeros of two
+signs, infinities, nan and limits, Python numbers at the ends of a dtype, axes of size 0 and 1.
+One example has many of them.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from hypothesis import strategies as st
+
+import iris
+from iris.errors import ProgramError, UserError
+from iris.frontend.arrays import array_reductions, counting, linalg
+from iris.frontend.arrays.array_function import ArrayFunction
+from iris.frontend.arrays.protocol import FUNCTIONS, UFUNCS, VIEWS, name_of
+from iris.interp import graph as interpreter
+from iris.ir.control import Func
+from iris.testing import array_functions
+from iris.testing.array_draft import NAMES, REFUSED, ROUNDED, ArrayDraft, Line
+from iris.testing.choices import Choices
+from iris.testing.numpy_calls import Callee, call_of, callees
+from iris.testing.numpy_graphs import Expected
+from iris.testing.sources import defined
+
+Array = npt.NDArray[Any]
+BYTES = 40  # of a probe
+TOGETHER = 20
+TRIES = 3
+MOST = 600  # elements of a result
+
+_INTEGERS = ("int32", "int8", "uint8", "int16", "uint32", "int64", "uint64", "uint16")
+_DTYPES = ("float32", "float16", *_INTEGERS[:3], "float32", "float16", *_INTEGERS[3:], "bool")
+_SHAPES = ((3, 4), (5,), (3, 3), (2, 3, 4), (1, 5), (4, 1), (7,), (2, 3, 3), (1,), (0, 3), (2, 0))
+_FLOATS = (0.0, -0.0, 1.0, -1.5, float("nan"), float("inf"), float("-inf"), 2.5, 300.0, -6e4, 1e-4)
+
+
+def in_bf16(x: Any, operator: str, number: float) -> Any:
+    """What an operator gives for numbers of bf16, which NumPy does not have."""
+    function: Callable[[Any, Any], Any] = getattr(np, operator)
+    if not isinstance(x, np.ndarray):
+        return function(x.astype(iris.bf16), number).astype(np.float32)
+    return _nearest_bf16(function(_nearest_bf16(x), _nearest_bf16(np.asarray(number))))
+
+
+def _nearest_bf16(x: Array) -> Array:
+    """Numbers rounded to 8 bits, once, to even if it is a tie."""
+    fraction, exponent = np.frexp(x.astype(np.float64))
+    return np.asarray(np.ldexp(np.rint(fraction * 256.0), exponent - 8))
+
+
+def in_place(view: Callable[[Any], Any], x: Any) -> Any:
+    """An array after a change of a part of it, which may be a copy."""
+    own = x * 1
+    part = view(own)
+    part += 1
+    return own, part
+
+
+def meanwhile(x: Any, table: Array) -> Any:
+    """An array combined with another one that the function changes between."""
+    y = x + table
+    table[...] = table[::-1] * 2
+    return y * table
+
+
+_NAMES = {**NAMES, "in_bf16": in_bf16, "in_place": in_place, "meanwhile": meanwhile}
+
+
+class Probe(ArrayDraft):
+    """An expression, and the arguments that it is of."""
+
+    most_lines = 1
+
+    def __init__(self, data: bytes):
+        choices = Choices(data)
+        self.shape = choices.of(_SHAPES)
+        self.dtype = choices.of(_DTYPES)
+        self.adds = self.tells_signs = False
+        super().__init__(choices)
+        self.expression = self.lines[-1].partition(" = ")[2] if self.lines else ""
+        self.arguments = {k: x for k, x in self.arguments.items() if k in self.expression}
+
+    def _argument(self) -> Array:
+        choices = self.choices
+        size = self.shape[-1]
+        ones = tuple([n if choices.flag() else 1 for n in self.shape])
+        shape = choices.of((self.shape, self.shape, (size,), ones, choices.of(_SHAPES)))
+        dtype = np.dtype(self.dtype if choices.flag() else choices.of(_DTYPES))
+        rng = np.random.default_rng(choices.below(256))
+        if not self.arguments:
+            shape, dtype = self.shape, np.dtype(self.dtype)
+        if dtype.kind == "b" or choices.flag():
+            low, high = {"u": (0, 9), "b": (0, 2)}.get(dtype.kind, (-4, 5))
+            return rng.integers(low, high, shape).astype(dtype)
+        numbers = _FLOATS if dtype.kind == "f" else _ends(dtype)
+        some = [choices.of(numbers) for _ in range(choices.of((9, 2, 9, 1)))]
+        return np.array(some, dtype)[rng.integers(0, len(some), shape)]
+
+    def _try(self, line: Line) -> None:
+        if any(x in line.text for x in self.arguments):
+            self.lines.append(f"v0 = {line.text}")
+
+    def number(self, dtype: np.dtype[Any]) -> str:
+        """A Python number, at times one that a dtype just holds, or does not."""
+        if self.choices.flag(3):
+            return super().number(dtype)
+        if dtype.kind == "f":
+            return self.choices.of(("-0.0", "np.inf", "np.nan", "-1.5", "6e4"))
+        numbers = [int(n) for n in _ends(np.dtype(np.uint8) if dtype.kind == "b" else dtype)]
+        return str(self.choices.of([*numbers, *numbers, numbers[1] + 1, numbers[0] - 1]))
+
+    def check(self) -> None:
+        """Assert that Iris, if it takes the expression, returns what NumPy does."""
+        expected = _numpy(self.expression, self.arguments)
+        # The squares of integers of 64 bits are infinite in floats of 32.
+        if expected is None or (
+            self.adds and any(x.itemsize == 8 for x in self.arguments.values())
+        ):
+            return
+        dtypes = [x.dtype for x in self.arguments.values()]
+        has_floats = "float" in self.expression or any(dtype.kind == "f" for dtype in dtypes)
+        function = ArrayFunction(defined(self.text, **_NAMES))
+        try:
+            traced = function.trace(function.bind([*self.arguments.values()], {}))
+        except UserError:
+            return
+        (func,) = traced.module
+        assert isinstance(func, Func)
+        given = [*self.arguments.values(), *traced.captured]
+        try:
+            returned = interpreter.run(func, given)
+        except ProgramError:
+            if has_floats and ("int" in self.expression or expected[0].dtype.kind in "iu"):
+                return  # which may not hold a float
+            raise
+        bounded = Expected.of_function(func, given).results
+        in_halves = np.float16 in dtypes and "float32" not in f"{self.expression}{dtypes}"
+        widened = _widened(self.arguments, in_halves)
+        wide = _numpy(self.expression.replace("float32", "float64"), widened) or expected
+        for was, exact, now, result in zip(expected, wide, returned, bounded, strict=True):
+            shown = f"it is\n{now} {now.dtype}\nnot {was.dtype}\n{was}\n\n{self!r}"
+            assert now.shape == was.shape and self._may_be(now.dtype, was.dtype), shown
+            is_whole = now.dtype.kind != "f"
+            correct = [exact] if self.adds and not is_whole else [exact, was]
+            if exact.shape != was.shape or (is_whole and not has_floats):
+                correct = [was]
+            with np.errstate(all="ignore"):
+                near = [_is_near(now, x.astype(now.dtype), result.errors) for x in correct]
+                is_infinite = self.adds and self._greatest_product() > _most(now.dtype)
+            assert np.all(np.any(near, axis=0) | (is_infinite & np.isnan(now))), shown
+            if self.tells_signs and now.dtype.kind == "f":
+                assert np.all((now != 0) | (np.signbit(now) == np.signbit(was))), shown
+
+    def _greatest_product(self) -> float:
+        """Of all numbers: where it is infinite, what is multiplied with 0 in some order is nan."""
+        factors = [np.abs(x.astype(np.float64)).ravel() for x in self.arguments.values()]
+        return float(np.prod(np.nan_to_num(np.concatenate(factors), nan=np.inf).clip(1)))
+
+    def _may_be(self, now: np.dtype[Any], was: np.dtype[Any]) -> bool:
+        """Whether Iris may have a dtype where NumPy has another, if any, of the same kind."""
+        if self.tells_signs and {x.dtype for x in self.arguments.values()} == {was}:
+            return now == was
+        return now.kind == was.kind or {now.kind, was.kind} == {"i", "u"}
+
+
+def _most(dtype: np.dtype[Any]) -> float:
+    return float(np.finfo(dtype).max) if dtype.kind == "f" else np.inf
+
+
+def _is_near(now: Array, was: Array, errors: Array) -> Array:
+    if now.dtype.kind != "f":
+        return np.asarray(now == was)
+    off = np.abs(np.subtract(now, was, dtype=np.float64))
+    errors = np.nan_to_num(2 * errors, nan=np.inf)
+    unit = np.spacing(np.minimum(np.abs(was), np.finfo(was.dtype).max)).astype(np.float64)
+    is_same = (now == was) | (np.isnan(now) & np.isnan(was))
+    return np.asarray(is_same | (off <= errors + ROUNDED * unit))
+
+
+def _ends(dtype: np.dtype[Any]) -> Sequence[int]:
+    known = np.iinfo(dtype)
+    return (known.min, known.max, 1, 0, max(known.min, -1), known.bits, known.bits - 1, 2)
+
+
+def _widened(arguments: dict[str, Array], in_halves: bool) -> dict[str, Array]:
+    """Floats of 64 bits, and integers as floats have them that they meet."""
+    meets = np.float16 if in_halves else np.float32
+    with np.errstate(over="ignore"):
+        return {
+            k: (x if x.dtype.kind == "f" else x.astype(meets)).astype(np.float64)
+            for k, x in arguments.items()
+        }
+
+
+def _numpy(text: str, arguments: dict[str, Array]) -> list[Array] | None:
+    """What NumPy gives; None if it refuses, or warns of whole numbers."""
+    if not text:
+        return None
+    raised: list[str] = []
+    known = {**_NAMES, **arguments}
+    try:
+        with (
+            warnings.catch_warnings(),
+            np.errstate(all="ignore", divide="call", invalid="call", over="call"),
+            np.errstate(call=lambda kind, flag: raised.append(kind)),
+        ):
+            warnings.simplefilter("ignore")
+            leaves = _leaves(eval(text, known))
+    except REFUSED:
+        return None
+    if any(x.dtype.kind not in "biuf" or x.size > MOST for x in leaves):
+        return None
+    return None if raised and any(x.dtype.kind in "iu" for x in leaves) else leaves
+
+
+def _leaves(made: Any) -> list[Array]:
+    if isinstance(made, tuple | list):
+        return [leaf for part in made for leaf in _leaves(part)]
+    return [np.asarray(made)]
+
+
+# Expressions.
+
+
+@cache
+def _weighted() -> Sequence[Callee]:
+    """What may be called: the more it may be given, the more often."""
+    return [one for some in callees() for one in some for _ in range(_weight(one))]
+
+
+def _weight(callee: Callee) -> int:
+    return len(callee.required) + len(callee.options) - (callee.text.endswith("_like"))
+
+
+@cache
+def _adding() -> frozenset[str]:
+    """What adds up 16 bits in 32."""
+    rooms = (array_reductions.__name__, linalg.__name__, counting.__name__)
+    return frozenset(name_of(f) for f, rule in FUNCTIONS.items() if rule.__module__ in rooms)
+
+
+@cache
+def _telling() -> frozenset[str]:
+    """What has zeros of a known sign."""
+    found = [name_of(f) for f in (*VIEWS, *UFUNCS["__call__"])]
+    return frozenset(found) - _OF_EITHER_SIGN
+
+
+_OF_EITHER_SIGN = frozenset(f"np.{name}" for name in ("maximum", "minimum", "fmax", "fmin", "clip"))
+
+
+def _called(f: Probe) -> Line:
+    callee = f.choices.of(_weighted()[f.choices.below(4) :: 4])  # a choice is of 256 at most
+    f.adds = callee.multiplies or callee.text in _adding()
+    f.tells_signs = callee.text in _telling() and not callee.multiplies
+    return call_of(f, callee)
+
+
+def _changed(f: Probe) -> Line:
+    """A part of it set, or added to, from an array whose order matters."""
+    key = f.choices.of((f.key("a0"), _places_beside_slices(f)))
+    # Places that are computed must differ where they are set.
+    name = "add_at" if "astype" in key or f.choices.flag() else "set_at"
+    f.tells_signs = True
+    values = f"(np.arange(a0[{key}].size) + 1).reshape(a0[{key}].shape).astype(a0.dtype)"
+    return Line(f"{name}(a0, np.s_[{key}], {f.choices.of((values, '-a0.ravel()[:1]', '0'))})")
+
+
+def _places_beside_slices(f: Probe) -> str:
+    """Places along an axis, and parts of the others, mostly backwards."""
+    choices, axis = f.choices, f.choices.below(len(f.shape))
+    parts = [choices.of(("::-1", ":", "::-2", "-2::-1", "1:")) for _ in f.shape]
+    size = max(f.shape[axis], 1)
+    parts[axis] = str([choices.below(size), choices.below(size)])
+    return ", ".join(parts)
+
+
+def _indexed(f: Probe) -> Line:
+    f.tells_signs = True
+    return Line(f"a0[{f.key('a0')}]")
+
+
+def _viewed(f: Probe) -> Line:
+    """A change of what may be a view of it."""
+    moves = f.choices.of((*[array_functions.move] * 3, _indexed))
+    text = f"({moves(f).text})"
+    for name in f.arguments:
+        text = text.replace(name, "y")
+    return Line(f"in_place(lambda y: {text}, a0)")
+
+
+def _captured(f: Probe) -> Line:
+    size = f.shape[-1]
+    return Line(f"meanwhile(a0, np.array({[1 + n * n for n in range(size)]}, np.float32))")
+
+
+def _with_known(f: Probe) -> Line:
+    """It beside a number or an array that is known, which takes its dtype if that holds it."""
+    choices, dtype = f.choices, f.values["a0"].dtype
+    f.tells_signs = True
+    if dtype.kind == "f":
+        known = choices.of((_tie(f, np.finfo(dtype).nmant), f.number(dtype)))
+        return Line(f"a0 {choices.of(('+', '*', '-', '<', '/', '>='))} {known}")
+    ends = [*_ends(np.dtype(np.uint8) if dtype.kind == "b" else dtype), 1000, -1000]
+    known = f"np.array({[choices.of(ends) for _ in range(choices.of((f.shape[-1], 1)))]})"
+    operator = choices.of(("<", "+", "==", "<<", "&", ">>", ">=", "*", "-"))
+    return Line(f"a0 {operator} {choices.of((known, f.number(dtype)))}")
+
+
+def _paired(f: Probe) -> Line:
+    """Two arrays, whose dtypes may not go together."""
+    f.tells_signs = True
+    operator = f.choices.of(("<", "==", ">=", "+", "*", "-", "/", "&", "|", ">", "!="))
+    return Line(f"{f.choices.of(('a0', 'a1'))} {operator} {f.choices.of(('a1', 'a0'))}")
+
+
+def _tie(f: Probe, bits: int) -> str:
+    """A number halfway between two of a dtype, or not quite."""
+    to = f.choices.of((0, 1, -1)) * 2.0**-40
+    return str((1 + 2.0**-bits / 2 + to) * f.choices.of((1, -1)))
+
+
+def _in_bf16(f: Probe) -> Line:
+    number = _tie(f, 7)
+    operator = f.choices.of(("multiply", "add", "subtract", "maximum"))
+    return Line(f"in_bf16(a0.astype(np.float32), {operator!r}, {number})")
+
+
+def _looked_up(f: Probe) -> Line:
+    """Elements at places, known or not, which may lie outside if a mode says what that means."""
+    choices, axis = f.choices, f.axis("a0")
+    size = f.shape[axis]
+    mode = choices.of((", mode='wrap'", ", mode='clip'", ""))
+    places = [choices.below(9) - 4 if mode else choices.below(size or 1) for _ in range(4)]
+    shape = [1] * len(f.shape)
+    shape[axis] = 4
+    ends = [choices.of((":", ":1")) for _ in f.shape]
+    kept = [size if end == ":" else min(size, 1) for end, size in zip(ends, f.shape, strict=True)]
+    along = [4 if i == axis % len(f.shape) else choices.of((1, n)) for i, n in enumerate(f.shape)]
+    grid = f"(np.arange({int(np.prod(along))}) * 3 % {max(kept[axis], 1)}).reshape({along})"
+    beside = f"np.array({places}) + (a0.ravel()[:1] < 0).astype(np.int32)"
+    return Line(
+        choices.of(
+            (
+                f"np.take(a0, {beside}, axis={axis}{mode})",
+                f"np.take(a0, {places}, axis={axis}{mode})",
+                f"np.take_along_axis(a0[{', '.join(ends)}], {grid}, axis={axis})",
+            )
+        )
+    )
+
+
+def _summed(f: Probe) -> Line:
+    """What adds up along axes in an order of their own, or less than there is."""
+    choices, axes = f.choices, f.axes("a0")
+    f.adds = True
+    sizes = tuple([f.shape[axis] for axis in axes])
+    weights = f"(np.arange({int(np.prod(sizes))}) + 1).reshape({sizes})"
+    count, mode = choices.of((4, 3, 2, 1)), choices.of(("same", "full", "valid"))
+    letters = [choices.of(("ij,jk,kl", "ij,kj,jl", "ij,k,jk")), choices.of(("->il", "", "->li"))]
+    a, b, c = (choices.of(("x", "x.T", "(x + 1)", "x[::-1]")) for _ in "123")
+    square = "np.clip(a0.ravel()[:4].reshape(2, 2).astype(np.float32), -3, 3)"
+    factors = [part.replace("x", square) for part in (a, b, c)]
+    factors[1] += ".ravel()[:2]" if letters[0].endswith("jk") else ""
+    return Line(
+        choices.of(
+            (
+                f"np.convolve(a0.ravel()[:7].astype(np.float32), np.arange({count}) + 1, {mode!r})",
+                f"np.average(a0, axis={axes}, weights={weights})",
+                f"np.linalg.norm(a0, {choices.of(('1', '-1', 'np.inf', '-np.inf'))}, {axes[:2]})",
+                f"np.linalg.norm(a0, axis={axes[0]})",
+                f"np.{choices.of(('var', 'std'))}(a0, axis={axes}, ddof={choices.below(6)})",
+                f"np.{choices.of(('mean', 'sum'))}(a0, axis={axes})",
+                f"np.einsum('{''.join(letters)}', {', '.join(factors)})",
+            )
+        )
+    )
+
+
+_MAKERS: Sequence[Callable[[Any], Line]] = (
+    *[_called] * 7,
+    *[_summed, _changed, _paired] * 2,
+    *(_looked_up, _indexed, _viewed, _captured, _in_bf16, _with_known),
+)
+Probe.makers = _MAKERS
+
+
+@dataclass
+class Probes:
+    """Some of them, of which the first that fails is shown."""
+
+    data: bytes
+    shown: str = field(default="", init=False)
+
+    def check(self) -> None:
+        """Assert that Iris returns for each what NumPy does."""
+        for start in range(0, len(self.data), BYTES):
+            probe = Probe(self.data[start : start + BYTES])
+            self.shown = repr(probe)
+            probe.check()
+
+    def __repr__(self) -> str:
+        return self.shown
+
+
+def probes() -> st.SearchStrategy[Probes]:
+    """Probes, many at once."""
+    size = BYTES * TOGETHER
+    return st.binary(min_size=size, max_size=size).map(Probes)

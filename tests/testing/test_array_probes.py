@@ -1,0 +1,88 @@
+"""Single calls of NumPy's functions, with arguments at which things go wrong."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from iris.frontend.arrays.protocol import UFUNCS
+from iris.testing import array_probes
+from iris.testing.array_probes import BYTES, Probe, Probes
+from support import counts
+
+
+@settings(max_examples=counts(40, 2000))
+@given(array_probes.probes())
+def test_numpy_does_what_the_graph_does(probes: Probes) -> None:
+    probes.check()
+
+
+def drawn(number: int) -> list[Probe]:
+    rng = np.random.default_rng(0)
+    return [Probe(rng.bytes(BYTES)) for _ in range(number)]
+
+
+def test_probes_vary() -> None:
+    parts, dtypes = Counter[str](), Counter[str]()
+    numbers = [0.0, 0.0, 0.0]
+    known = (
+        "::-1",
+        "mode='wrap'",
+        "weights=",
+        "ddof=",
+        "in_place",
+        "meanwhile",
+        "in_bf16",
+        "einsum",
+    )
+    for probe in drawn(1500):
+        parts.update(part for part in known if part in probe.expression)
+        for x in probe.arguments.values():
+            dtypes[x.dtype.name] += 1
+            if x.dtype.kind == "f":
+                zeros = np.sum(np.signbit(x) & (x == 0))
+                numbers = np.add(numbers, (np.isnan(x).sum(), np.isinf(x).sum(), zeros)).tolist()
+    assert min(parts[part] for part in known) >= 5, parts
+    assert dtypes.keys() == {*array_probes._DTYPES}
+    assert min(numbers) >= 50, numbers
+
+
+def test_numbers_of_bf16_are_rounded_once() -> None:
+    """By hand: 1 and a half unit is a tie, which goes to the even one; a bit more is not."""
+    x, step = np.ones(1, np.float32), 2.0**-8
+    for number, nearest in ((1 + step, 1.0), (1 + step + 2.0**-40, 1 + 2 * step), (1.5, 1.5)):
+        for sign in (1, -1):
+            assert array_probes.in_bf16(x, "multiply", sign * number) == sign * nearest
+
+
+def probe_of(text: str, **arguments: Any) -> Probe:
+    probe = Probe(bytes(BYTES))
+    probe.arguments, probe.lines, probe.expression = arguments, [f"v0 = {text}"], text
+    return probe
+
+
+def test_signs_of_zero_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong(x: Any) -> Any:
+        return np.where(x > 0, 1, np.where(x < 0, -1, x)).astype(np.float32)
+
+    probe = probe_of("np.sign(a0)", a0=np.array([-0.0, 2], np.float32))
+    probe.tells_signs = True
+    probe.check()
+    monkeypatch.setitem(UFUNCS["__call__"], np.sign, wrong)
+    with pytest.raises(AssertionError, match=r"np\.sign\(a0\)"):
+        probe.check()
+
+
+def test_a_wrong_rule_is_found_and_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Integers are multiplied where they are added."""
+    monkeypatch.setitem(UFUNCS["__call__"], np.add, lambda a, b, dtype=None: a * b)
+    rng = np.random.default_rng(0)
+    together = [Probes(rng.bytes(BYTES * array_probes.TOGETHER)) for _ in range(20)]
+    with pytest.raises(AssertionError, match="it is"):
+        for probes in together:
+            probes.check()
+    assert any("def drawn" in repr(probes) for probes in together)
