@@ -23,6 +23,7 @@ LARGE = 1e6  # a number that is left out
 ELEMENTS = 400
 DTYPES = ("float32", "int32", "float32", "int8", "uint8", "bool")
 SHAPES = ((3, 4), (4,), (2, 3, 4), (3, 3), (4, 1), (2, 3), (5,), (1, 4), (2, 1, 3), (4, 5))
+STATIC = "s"
 REFUSED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
@@ -74,7 +75,24 @@ def of_halves(x: Any) -> Any:
     return narrow.astype(np.float32)
 
 
-NAMES = {"np": np, "set_at": set_at, "add_at": add_at, "halves": halves, "of_halves": of_halves}
+def whole_product(x: Any, y: Any) -> Any:
+    """A product of integers, which Iris sums in 32 bits that have a sign where theirs have."""
+    if not isinstance(x, np.ndarray):
+        return x @ y
+    wide, narrow = _SUMMED[x.dtype.kind]
+    return (x.astype(wide) @ y.astype(wide)).astype(narrow)
+
+
+_SUMMED = {"i": (np.int64, np.int32), "u": (np.uint64, np.uint32)}
+
+NAMES = {
+    "np": np,
+    "set_at": set_at,
+    "add_at": add_at,
+    "halves": halves,
+    "of_halves": of_halves,
+    "whole_product": whole_product,
+}
 
 
 class Line(NamedTuple):
@@ -95,6 +113,8 @@ class ArrayDraft:
 
     def __init__(self, choices: Choices):
         self.choices = choices
+        self.names: list[str] = []  # of the numbers that it is given, as lines have them
+        self.numbers = self._numbers()  # parameters that are no arrays
         self.arguments: dict[str, Array] = {}
         self.values: dict[str, Array] = {}
         self.exact: list[str] = []
@@ -108,6 +128,9 @@ class ArrayDraft:
             if len(self.lines) < self.most_lines:
                 self._try(choices.of(self.makers)(self))
 
+    def _numbers(self) -> dict[str, Any]:
+        return {}
+
     def _argument(self) -> Array:
         choices = self.choices
         shape, dtype = choices.of(SHAPES), choices.of(DTYPES)
@@ -118,7 +141,7 @@ class ArrayDraft:
     def _try(self, line: Line) -> None:
         """Add a line, if NumPy takes it."""
         try:
-            made = _evaluated(line.text, self.values)
+            made = _evaluated(line.text, {**self.numbers, **self.values})
         except REFUSED:
             return
         if isinstance(made, (tuple, list)):
@@ -147,9 +170,9 @@ class ArrayDraft:
         if line.is_exact and all(known in self.exact for known in used):
             self.exact.append(name)
 
-    def takes(self, arguments: Mapping[str, Array]) -> bool:
+    def takes(self, arguments: Mapping[str, Any]) -> bool:
         """Whether NumPy takes all lines for other arguments, too, and their results are small."""
-        values: dict[str, Array] = dict(arguments)
+        values: dict[str, Any] = dict(arguments)
         for line in self.lines:
             name, _, text = line.partition(" = ")
             value = np.asarray(_evaluated(text, values))
@@ -171,7 +194,8 @@ class ArrayDraft:
         None if this value is not rounded from that: it overflows, or has 16 bits."""
         wide = {k: x.astype(WIDE.get(x.dtype.kind, x.dtype)) for k, x in self.values.items()}
         text = line.text.replace("float32", "float64")
-        own, exact = value.astype(narrow(value)), np.asarray(_evaluated(text, wide))
+        own = value.astype(narrow(value))
+        exact = np.asarray(_evaluated(text, {**self.numbers, **wide}))
         if own.shape != exact.shape or (value.dtype == np.float16 and np.any(_unit(value))):
             return None
         off = np.abs(np.subtract(own, exact, dtype=np.float64))
@@ -179,13 +203,19 @@ class ArrayDraft:
 
     def _refuses(self, line: Line) -> bool:
         """Whether Iris says that it does not do what a line asks for."""
-        head = f"def drawn({', '.join(self.values)}):"
-        function = ArrayFunction(defined(f"{head}\n    return {line.text}\n", **NAMES))
+        given = {**self.values, **self.numbers}
+        text = f"def drawn({', '.join(given)}):\n    return {line.text}\n"
+        function = ArrayFunction(defined(text, **NAMES), static_argnames=self.static)
         try:
-            function.trace(function.bind([*self.values.values()], {}))
+            function.trace(function.bind([*given.values()], {}))
         except UserError:
             return True
         return False
+
+    @property
+    def static(self) -> Sequence[str]:
+        """The parameters that are part of what a trace is found by."""
+        return [name for name in self.numbers if name == STATIC]
 
     @property
     def returned(self) -> Sequence[str]:
@@ -196,7 +226,7 @@ class ArrayDraft:
     def text(self) -> str:
         """Its source."""
         body = [*self.lines, f"return ({''.join(f'{name}, ' for name in self.returned)})"]
-        head = f"def drawn({', '.join(self.arguments)}):"
+        head = f"def drawn({', '.join([*self.arguments, *self.numbers])}):"
         return "\n".join([head, *(f"    {line}" for line in body), ""])
 
     def __repr__(self) -> str:
@@ -308,7 +338,7 @@ class ArrayDraft:
         return f"{start}:{stop}:{choices.of(('', '', '-1', '2', '-2'))}"
 
 
-def _evaluated(text: str, values: dict[str, Array]) -> Any:
+def _evaluated(text: str, values: dict[str, Any]) -> Any:
     """What NumPy has for an expression."""
     with warnings.catch_warnings(), np.errstate(all="ignore", divide="raise"):
         warnings.simplefilter("ignore")

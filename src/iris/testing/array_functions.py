@@ -195,8 +195,14 @@ def _casts(value: Array) -> Sequence[str]:
 
 
 def _product(f: ArrayDraft) -> Line:
-    """`einsum` of one or two values; axes of the same size often share a letter."""
+    """`einsum` of one or two values; axes of the same size often share a letter.  At times a
+    product of integers."""
     choices = f.choices
+    if choices.flag(4):
+        x = f.some(lambda y: y.ndim == 2 and y.dtype.kind in "iu", exact=True)
+        if f.values[x].ndim == 2 and f.values[x].dtype.kind in "iu":
+            pair = (f"{x}.T", x)[:: choices.of((1, -1))]
+            return Line(f"whole_product({', '.join(pair)})")
     letters: dict[str, int] = {}
     first = choices.below(10)  # of the letters: a result without its own has them by the alphabet
     terms = []

@@ -400,7 +400,7 @@ Probe.makers = _MAKERS
 
 @dataclass
 class Probes:
-    """Some of them, of which the first that fails is shown."""
+    """Several probes; the first that fails is shown."""
 
     data: bytes
     shown: str = field(default="", init=False)

@@ -7,11 +7,17 @@
 A function of few lines is compiled by `iris.jit`, at times with the schedules of its kernels tuned,
 and called several times: with other numbers, by name, with one array for two.  The elements of
 arrays lie in memory in row-major order, or otherwise: what is returned is the same.
+
+Some functions take a number of Python, too, which may not fit the arrays of a later call: NumPy
+refuses that, and so must Iris.  Or they take a number that is static, alone or in something, and a
+later call has an equal one of another type or sign.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -22,9 +28,12 @@ from hypothesis import strategies as st
 
 import iris
 from iris.compiler import candidates
+from iris.errors import UserError
 from iris.frontend.arrays.array_function import ArrayFunction
+from iris.interp.memory import memory_dtype
 from iris.ir.control import Func
-from iris.testing.array_draft import NAMES, REFUSED
+from iris.ir.math import element_type
+from iris.testing.array_draft import NAMES, REFUSED, STATIC, ArrayDraft, Line
 from iris.testing.array_functions import BYTES, Function
 from iris.testing.choices import Choices
 from iris.testing.faults import doing
@@ -36,35 +45,91 @@ Array = npt.NDArray[Any]
 DEVICES = ("interp", "interp:metal", "interp", "interp")
 
 
+@dataclass(frozen=True)
+class Held:
+    """A static argument, as users keep options together."""
+
+    number: Any
+
+
+# How a function gets at a static number, and what it is called with.
+_HOLDERS: Mapping[str, Callable[[Any], Any]] = {
+    STATIC: lambda number: number,
+    f"{STATIC}.number": Held,
+    f"{STATIC}[0]": lambda number: (number,),
+    f"{STATIC}[0].number": lambda number: (Held(number),),
+}
+_EQUAL = ((2, 2.0), (0.0, -0.0), (1, 1.0, True), (3, np.float32(3)))
+_NUMBERS = (300, -1, 2.5)  # of which not all fit all arrays
+
+
+def _by_number(f: ArrayDraft) -> Line:
+    """Something and a number that the function is given, if it is given one."""
+    x = f.some()
+    number = f.choices.of(f.names or [f.number(f.values[x].dtype)])
+    words = ("{} + {}", "{} * {}", "np.maximum({}, {})", "np.copysign({}, {})", "{} - {}")
+    return Line(f.choices.of(words).format(x, number))
+
+
 class _Short(Function):
     """A function of few lines, which returns the last and maybe others."""
 
     most_lines = 8
+    makers = (*Function.makers, *[_by_number] * 14)
 
     def __init__(self, choices: Choices):
+        self._equal: list[Any] = []  # what a static argument may be as well
         super().__init__(choices)
         self._returned = [n for n in super().returned[:-1] if choices.flag(3)]
         self._returned += super().returned[-1:]
+
+    def _numbers(self) -> dict[str, Any]:
+        choices, numbers = self.choices, dict[str, Any]()
+        style = choices.below(4)
+        if style in (1, 3):
+            numbers["n"] = choices.of((3, 1, 0.5))
+            self.names.append("n")
+        if style > 1:
+            name = choices.of([*_HOLDERS])
+            self._equal = [_HOLDERS[name](number) for number in choices.of(_EQUAL)]
+            numbers[STATIC] = self._equal[0]
+            self.names.append(name)
+        return numbers
+
+    def number(self, dtype: np.dtype[Any]) -> str:
+        if self.names and self.choices.flag():
+            return self.choices.of(self.names)
+        return super().number(dtype)
 
     @property
     def returned(self) -> Sequence[str]:
         return self._returned
 
+    def others(self) -> Iterator[dict[str, Any]]:
+        """The arguments with other numbers: such as NumPy takes, or such as it refuses, too."""
+        given = {**self.arguments, **self.numbers}
+        others = [("n", number) for number in _NUMBERS] if "n" in given else []
+        for name, number in [*others, *[(STATIC, number) for number in self._equal[1:]]]:
+            if re.search(rf"\b{name}\b", self.text.partition("):")[2]):
+                yield {**given, name: number}
+
 
 @dataclass(frozen=True)
 class Call:
-    """A function, and some calls of it, each with arrays by their names; some are Buffers."""
+    """A function, and some calls of it, each with arrays and numbers by their names; some arrays
+    are Buffers."""
 
     text: str
-    given: Sequence[Mapping[str, Array]]
+    given: Sequence[Mapping[str, Any]]
     buffers: frozenset[str]
     named: int  # how many of the last are passed by name
     tune: bool
     device: str
     layouts: Mapping[str, str]  # how the elements of arrays lie in memory
+    static: Sequence[str] = ()
 
     def __repr__(self) -> str:
-        calls = [repr({k: x.tolist() for k, x in arrays.items()}) for arrays in self.given]
+        calls = [repr({k: _shown(x) for k, x in given.items()}) for given in self.given]
         how = f"{self.device}, tune={self.tune}, Buffers {sorted(self.buffers)}, {self.named} named"
         how += f", {dict(self.layouts)}"
         return "\n".join([*calls, how, "", self.text])
@@ -72,25 +137,36 @@ class Call:
     def check(self) -> None:
         """Asserts that each call returns what the graph of the function does."""
         made = defined(self.text, **NAMES)
-        compiled = iris.jit(made, tune=self.tune)
-        function = ArrayFunction(made)
+        compiled = iris.jit(made, tune=self.tune, static_argnames=self.static)
+        function = ArrayFunction(made, static_argnames=self.static)
         with candidates.watched():
-            for arrays in self.given:
-                traced = function.trace(function.bind([*arrays.values()], {}))
-                (func,) = traced.module
-                assert isinstance(func, Func)
-                given = [*arrays.values(), *traced.captured]
-                expected = Expected.of_function(func, given, EXPANDED)
+            for given in self.given:
+                arrays = {k: x for k, x in given.items() if isinstance(x, np.ndarray)}
                 laid_out: dict[int, Array] = {}
                 for name, x in arrays.items():
                     laid_out.setdefault(id(x), _LAYOUTS[self.layouts[name]](x))
+                passed = {k: laid_out.get(id(x), x) for k, x in given.items()}
+                if _is_too_great(made, given):
+                    with doing(repr(self)):
+                        self._refuses(compiled, passed)
+                    continue
+                expected = _expected(function, given)
                 with doing(repr(self)):
-                    passed = {name: laid_out[id(x)] for name, x in arrays.items()}
-                    expected.compare(self._returned(compiled, passed))
+                    found = self._returned(compiled, passed)
+                    kinds = [(memory_dtype(x.dtype), x.values.shape) for x in expected.results]
+                    assert [(x.dtype, x.shape) for x in found] == kinds
+                    expected.compare(found)
                     for x in arrays.values():
                         assert np.array_equal(laid_out[id(x)], x, equal_nan=x.dtype.kind == "f")
 
-    def _returned(self, compiled: Any, arrays: Mapping[str, Array]) -> list[Array]:
+    def _refuses(self, compiled: Any, given: Mapping[str, Any]) -> None:
+        try:
+            self._returned(compiled, given)
+        except UserError:
+            return
+        raise AssertionError("a number that does not fit is taken")
+
+    def _returned(self, compiled: Any, arrays: Mapping[str, Any]) -> list[Array]:
         made: dict[int, iris.Buffer] = {}  # one for each array, whichever parameters it is for
         passed: dict[str, Any] = {}
         for name, array in arrays.items():
@@ -108,15 +184,20 @@ class Call:
 def _made(data: bytes) -> Call:
     choices = Choices(data)
     function = _Short(choices)
-    given = [dict(function.arguments)]
+    first_given = {**function.arguments, **function.numbers}
+    given = [first_given]
     for turn in range(choices.of((0, 1, 2))):
         arrays = {k: np.roll(x, 1 + turn) for k, x in function.arguments.items()}
-        if _takes(function, arrays):
-            given.append(arrays)
+        if _takes(function, {**first_given, **arrays}):
+            given.append({**first_given, **arrays})
+    made = defined(function.text, **NAMES)
+    for other in function.others():
+        if _is_too_great(made, other) or (_takes(function, other) and _traces(function, other)):
+            given.append(other)
     first, *rest = function.arguments
     for name in rest:
         alike = function.arguments[name].dtype == function.arguments[first].dtype
-        same = {**function.arguments, name: function.arguments[first]}
+        same = {**first_given, name: function.arguments[first]}
         if alike and same[first].shape == function.arguments[name].shape and _takes(function, same):
             given.append(same)
     return Call(
@@ -127,12 +208,59 @@ def _made(data: bytes) -> Call:
         choices.flag(4),
         choices.of(DEVICES),
         {name: choices.of(("", "", *_LAYOUTS)) for name in function.arguments},
+        function.static,
     )
 
 
-def _takes(function: Function, arrays: Mapping[str, Array]) -> bool:
+def _shown(x: Any) -> Any:
+    return x.tolist() if isinstance(x, np.ndarray) else x
+
+
+def _is_too_great(made: Callable[..., Any], given: Mapping[str, Any]) -> bool:
+    """Whether NumPy says that a number does not fit the arrays that it is combined with."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        try:
+            made(**given)
+        except OverflowError:
+            return True
+        except REFUSED:
+            return False
+    return False
+
+
+def _traces(function: Function, given: Mapping[str, Any]) -> bool:
+    """Whether Iris takes other numbers, too; it may refuse some that NumPy takes."""
+    made = ArrayFunction(defined(function.text, **NAMES), static_argnames=function.static)
+    try:
+        call = made.bind([], given)
+        for number in made.trace(call).narrowed:
+            number.check(call.leaves)
+    except UserError:
+        return False
+    return True
+
+
+def _traced(function: ArrayFunction, given: Mapping[str, Any]) -> tuple[Func, list[Array]]:
+    """A graph, and what it is called with."""
+    call = function.bind([], given)
+    traced = function.trace(call)
+    (func,) = traced.module
+    assert isinstance(func, Func)
+    parameters = func.body.arguments
+    passed = zip(call.leaves, parameters, strict=False)
+    own = [np.asarray(x.value, memory_dtype(element_type(v.type).element)) for x, v in passed]
+    return func, [*own, *traced.captured]
+
+
+def _expected(function: ArrayFunction, given: Mapping[str, Any]) -> Expected:
+    func, passed = _traced(function, given)
+    return Expected.of_function(func, passed, EXPANDED)
+
+
+def _takes(function: Function, arrays: Mapping[str, Any]) -> bool:
     """Whether other numbers are as good for all lines."""
-    if "astype" in function.text:  # which may not hold them
+    if re.search(r"astype\(np.u?int", function.text):  # which may not hold them
         return False
     with suppress(*REFUSED):
         return function.takes(arrays)

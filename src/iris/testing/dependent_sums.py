@@ -30,11 +30,8 @@ def made(choices: Choices) -> Program:
     draft = GraphDraft([], choices, [f32, f16], rounding=True, portable=True)
     for _ in range(choices.of((1, 1, 2))):
         x = _some_rows(draft, choices)
-        axis = choices.of((1, 1, 0))
-        if choices.flag():
-            variance_like(draft, x, choices.of(((axis,), (axis,), (0, 1))), choices)
-        else:
-            softmax_like(draft, x, axis, choices)
+        axes = choices.of(((1,), (1,), (0, 1), (1,), (0,)))
+        choices.of((softmax_like, softmax_like, variance_like))(draft, x, axes, choices)
     return draft.finish()
 
 
@@ -42,7 +39,7 @@ def _some_rows(draft: GraphDraft, choices: Choices) -> Value:
     """Rows of floats, or what is computed: from others, or from indices, as if rows had no end."""
     rows, columns = choices.of(ROWS), choices.of(COLUMNS)
     shape = (columns, columns) if choices.flag(3) and columns <= MOST_SQUARE else (rows, columns)
-    type_ = Tensor(shape, choices.of((f32, f32, f16)))
+    type_ = Tensor(shape, choices.of((f32, f32, f16, f32)))
     if choices.flag(4):
         return draft.put(graph.Iota(choices.below(2), type_))
     x = draft.leaf(type_)

@@ -11,7 +11,7 @@ from typing import ClassVar
 from iris.ir import math
 from iris.ir.builder import Builder
 from iris.ir.control import Func, Return
-from iris.ir.core import Facet, Level, Module, Op, Region, Value
+from iris.ir.core import Facet, Level, Location, Module, Op, Region, Value
 from iris.ir.literal import Number, encode
 from iris.ir.math import element_type
 from iris.ir.types import DTYPES, DType, ElementType, Type, bool_, f16, f32, i32
@@ -25,6 +25,10 @@ make = Facet("random construction")
 _EXACT = {f32: 2**24, f16: 2**11, DTYPES["bf16"]: 2**8}
 
 MOST_ARRAYS = 29  # that a kernel takes beside its scalars and what it reports
+
+# Where steps come from, mostly from nowhere: in files whose names have what texts set apart.
+_FILES = ("a.py", 'a "new" one.py', "C:\\new\\1.py", "\n\u00fc,.py", "%x = at")
+PLACES = (*[None] * 11, *[Location(file, 1) for file in _FILES])
 
 Step = tuple["type[Op] | None", bytes]
 Bounds = dict[Value, int]
@@ -134,6 +138,8 @@ class Draft:
         if cls is None or (self.depth >= self.deepest and cls.spec.regions):
             return
         choices = Choices(data)
+        # Not a choice, so that the text alone is another.
+        self.builder.location = PLACES[data[-1] % len(PLACES)] if data else None
         # The same again, which may or may not be merged with what is there.
         known = [v.op for v in self.visible if v.op is not None and type(v.op) is cls]
         if known and not cls.spec.regions and choices.flag(4):

@@ -8,12 +8,12 @@ be made in any order.
 from __future__ import annotations
 
 from itertools import zip_longest
-from math import frexp, inf, nan
+from math import frexp, inf, isnan, nan
 
 from iris.ir import math
 from iris.ir.core import Op, Value
 from iris.ir.declare import Constraint
-from iris.ir.literal import decode
+from iris.ir.literal import decode, encode
 from iris.ir.math import Predicate, element_type
 from iris.ir.types import DTYPES, DType, bool_
 from iris.testing.choices import Choices
@@ -67,8 +67,12 @@ def promised(cls: type[Op], draft: Draft, choices: Choices, *operands: Value) ->
 
 @make(math.Constant)
 def constant(cls: type[math.Constant], draft: Draft, choices: Choices) -> None:
+    """An odd number; a nan has any of the bits that one may have."""
     type_ = choices.of(draft.types(choices.of(draft.dtypes)))
-    draft.add(math.Constant(choices.of(odd_numbers(type_.element)), type_))
+    bits = encode(choices.of(odd_numbers(type_.element)), type_.element)
+    if isnan(decode(bits, type_.element)):
+        bits |= choices.of((0, 1, 1 << type_.element.bits - 1))
+    draft.add(math.Constant.of_bits(bits, type_))
 
 
 @make(math.Unary, math.Binary)

@@ -96,7 +96,11 @@ def _launch(device: Device, target: Target | None, expected: Expected, made: Pro
         if isinstance(device.accepts, Language):
             with unlimited():  # a compiler may take long, and is not interrupted
                 kernels.compiled(device)
-        returned = [values_of(b) for b in kernels.run(device, made.make_arguments())]
+        buffers = kernels.run(device, made.make_arguments())
+        # Who changes one result does not change another.
+        memories = {id(b.argument.memory) for b in buffers}
+        assert len(memories) == len(buffers), "two results are in the same memory"
+        returned = [values_of(b) for b in buffers]
     with doing(f"the kernels do otherwise on {device.name}", part=part):
         expected.compare(returned)
 

@@ -203,6 +203,9 @@ def _reshapes(draft: GraphDraft, shape: tuple[int, ...]) -> list[tuple[int, ...]
 
 @make_graph(graph.Transpose)
 def transpose(cls: type[graph.Transpose], draft: GraphDraft, choices: Choices) -> None:
+    if choices.flag(4):
+        draft.visible.append(between_views(draft, choices))
+        return
     least, cube = choices.of((2, 3, 3, MOST_AXES)), choices.flag()  # a cube does not show it
     x = draft.find(
         lambda t: len(t.shape) >= least and (len(set(t.shape)) == 1 or not cube), choices
@@ -298,10 +301,13 @@ def concat(cls: type[graph.Concat], draft: GraphDraft, choices: Choices) -> None
 @make_graph(graph.Reduce)
 def reduce(cls: type[graph.Reduce], draft: GraphDraft, choices: Choices) -> None:
     """Reduce some axes; at times reduce the result again, or subtract it from the operand."""
+    if choices.flag(6):
+        reduce_repeated(draft, choices)
+        return
     x = some_row(draft, ALL, choices)
     if draft.rounding and choices.flag(3) and dtype_of(x).is_float and 0 not in shape_of(x):
         if choices.flag():
-            softmax_like(draft, x, some_axis(shape_of(x), choices), choices)
+            softmax_like(draft, x, (some_axis(shape_of(x), choices),), choices)
         else:
             axes = some_axes(shape_of(x), ReduceKind.SUM, choices)
             variance_like(draft, x, axes, choices)
@@ -330,6 +336,25 @@ def reduce(cls: type[graph.Reduce], draft: GraphDraft, choices: Choices) -> None
             draft.add(graph.Reduce(kind, axes, result))
     if not again and dtype_of(x) in NUMBERS and choices.flag():
         subtract_result(draft, x, axes, draft.visible[-1], choices)
+
+
+def reduce_repeated(draft: GraphDraft, choices: Choices) -> None:
+    """Reduce what repeats along another axis, along that one and maybe others."""
+    times = choices.of((2, 3, 5, 1))
+
+    def fits(type_: ElementType) -> bool:
+        return len(type_.shape) < MOST_AXES and 0 < prod(type_.shape) * times <= draft.most
+
+    x = draft.some(ALL, choices, lambda t: fits(t) or not t.shape)
+    shape = shape_of(x)
+    at = choices.below(len(shape) + 1)
+    kind = choices.of(_TRUTH if dtype_of(x) is bool_ else (ReduceKind.PROD, *_OF_NUMBERS))
+    axes = {at, choices.of([at, at, *range(len(shape) + 1)])}
+    axes = {at} if kind in _PLACES else axes
+    wide = (*shape[:at], times, *shape[at:])
+    x = combined(draft, x, kind.value, prod([wide[axis] for axis in axes]))
+    one = draft.put(graph.Reshape(x, Tensor((*shape[:at], 1, *shape[at:]), dtype_of(x))))
+    draft.add(graph.Reduce(kind, tuple(sorted(axes)), spread(draft, one, wide)))
 
 
 def cancelling(draft: GraphDraft, x: Value, axes: Sequence[int]) -> Value:
@@ -682,6 +707,9 @@ def one_kernel(draft: GraphDraft, choices: Choices) -> None:
         given = [v for v in made if not v.users][: -1 - choices.of((3, 1, 6)) : -1]
         if made and choices.flag(3):
             given.append(choices.of(made))
+        outer = [v for v in draft.visible if v.home is not making.body]
+        if outer and choices.flag(4):  # what it only hands on
+            given.append(choices.of(outer))
         draft.builder.insert(Yield(given))
     types = [v.type for v in given]
     draft.add(graph.Kernel.create((), making.attributes, types, making.regions))

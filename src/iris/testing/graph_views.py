@@ -109,7 +109,7 @@ def viewed(draft: GraphDraft, type_: ElementType, style: int, choices: Choices) 
 def between_views(draft: GraphDraft, choices: Choices) -> Value:
     """An op between two views of one kind: the second undoes the first, does the same again, or
     does something else."""
-    cube = choices.flag()  # whose shape does not show in which order its axes are
+    cube = not choices.flag(3)  # whose shape does not show in which order its axes are
     sizes = draft.sizes[: 1 if cube else 3]
     shape = fitting([choices.of(sizes) for _ in range(choices.of((3, 2, 4)))], draft.most)
     x = draft.leaf(Tensor(shape, choices.of(draft.dtypes)))
@@ -117,10 +117,11 @@ def between_views(draft: GraphDraft, choices: Choices) -> Value:
         seen = reshaped(draft, x, factored(prod(shape), choices))
         after = choices.of((shape, shape[::-1], factored(prod(shape), choices)))
         return reshaped(draft, _combined(draft, seen, choices), after)
-    first = any_order(len(shape), choices)
+    turned = (*range(1, len(shape)), 0)  # which does not undo itself
+    first = choices.of((any_order(len(shape), choices), turned))
     back = tuple(sorted(range(len(shape)), key=first.__getitem__))
     seen = draft.put(graph.Transpose(first, x))
-    second = choices.of((back, first, back, any_order(len(shape), choices)))
+    second = choices.of((back, first, back, first, any_order(len(shape), choices)))
     return draft.put(graph.Transpose(second, _combined(draft, seen, choices)))
 
 

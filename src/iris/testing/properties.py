@@ -155,8 +155,9 @@ def _rounding() -> st.SearchStrategy[Program]:
 
 
 def _transformed() -> st.SearchStrategy[tuple[Program, Pipeline]]:
-    """A graph, and how it is made kernels."""
-    return st.tuples(_graph(), graph_schedules())
+    """A graph, and how it is made kernels.  Half of them are short, and move elements."""
+    views = programs.graph(ops=_VIEWS, max_ops=5)
+    return st.tuples(st.one_of(_graph(), views), graph_schedules())
 
 
 def _fused() -> st.SearchStrategy[tuple[Program, Pipeline]]:
@@ -178,7 +179,8 @@ def _handed() -> st.SearchStrategy[tuple[Program, Pipeline, int]]:
     short = partial(programs.graph, ops=_AGGREGATING, max_ops=4, portable=True)
     # Each is a strategy of its own: the same one, again, would be drawn no more often.
     dependent = [dependent_sums.programs() for _ in range(3)]
-    several = st.one_of(_fusible(), short(), short(rounding=True), *dependent)
+    scans = programs.graph(ops=(graph.Scan, graph.Transpose, math.Mul), max_ops=2, portable=True)
+    several = st.one_of(_fusible(), short(), short(rounding=True), scans, *dependent)
     # A plain number: hypothesis copies draws of a kind over each other, and takes zeros where that
     # does not fit.
     return st.tuples(several, graph_schedules(), st.integers(0, SEEDS - 1))
@@ -382,6 +384,15 @@ _GENERIC = tuple(programs.GENERIC)
 _TO_LOWER = f"{TILE_PIPELINE},relax-nans,split-interior,licm,dce"
 _OF_TILES = (*_GENERIC, "recover-blocks", _TO_LOWER)
 _OF_MEMORY = (metal.Alloc, metal.View, metal.Load, metal.Store, metal.Barrier, For, If, math.Add)
+_VIEWS = (
+    graph.Transpose,
+    graph.Reduce,
+    graph.Reshape,
+    graph.Broadcast,
+    graph.Slice,
+    graph.Pad,
+    graph.Concat,
+)
 _AGGREGATING = (graph.Reduce, graph.Scan, graph.Matmul, math.Mul, math.Sub, graph.Transpose)
 _OF_REGISTERS = (metal.Join, metal.Take, metal.Slice, metal.Foreach, math.Add, math.Select)
 # Whatever can be shared is, though there may be room for all of it.

@@ -14,16 +14,20 @@ from iris.testing.choices import Choices
 from iris.testing.graph_views import dtype_of, shape_of, spread
 from iris.testing.graphs import GraphDraft
 
+NEARLY = (0, 0, 0, 2.0**-13, 0, 2.0**-12)  # the share by which a count is off
+
 
 def variance_like(draft: GraphDraft, x: Value, axes: Sequence[int], choices: Choices) -> None:
     """Sums along some axes of squared deviations from the mean, and their uses."""
     shape, type_ = shape_of(x), element_type(x.type)
     if type_.element is not f32 and not choices.flag(3):
         x = draft.put(math.Cast(x, type_.with_element(f32)))
-    if choices.flag(3):  # the mean is far from 0
-        x = draft.put(math.Add(x, draft.constant(choices.of((8, -32)), element_type(x.type))))
-    count = prod([shape[axis] for axis in axes])
-    count = max(1, count + choices.of((0, 1, 0, -1, 0)))  # if not as many, it is no mean
+    nearly = choices.of(NEARLY)  # if not as many, it is no mean
+    if nearly or choices.flag(3):  # the mean is far from 0
+        far = choices.of((8, -32, 1000))
+        x = draft.put(math.Add(x, draft.constant(far, element_type(x.type))))
+    count = prod([shape[axis] for axis in axes]) * (1 + nearly)
+    count = max(1, count + choices.of((0, 1, 0, -1, 0)))
     total = _along(draft, x, axes)
     kept = element_type(total.type)
     divides = choices.flag()

@@ -296,3 +296,20 @@ def test_lanes_of_several_axes_are_reduced_at_once() -> None:
     reductions = re.findall(r"tile\.reduce sum (\d)", kernel.tile)
     assert reductions == ["0"] * len(reductions)
     assert kernel.estimate.threadgroup_bytes <= 4 * kernel.estimate.simdgroups * len(reductions)
+
+
+def joined_by_its_variance(x: Any) -> Any:
+    y = np.concatenate([x, x[1:4]])
+    quotient = y.var() / y
+    return y, quotient, quotient[:1]
+
+
+def test_an_element_that_is_read_alone_comes_after_what_it_is_made_of() -> None:
+    """The first element, from which deviations are counted, is that of a result, too."""
+    x = np.array([-2.0, 4.0, 1.0, -3.0, 2.0], np.float32)
+    for found, wanted in zip(
+        iris.jit(joined_by_its_variance)(x),
+        joined_by_its_variance(x.astype(np.float64)),
+        strict=True,
+    ):
+        np.testing.assert_allclose(found, wanted, rtol=1e-6)

@@ -39,7 +39,8 @@ def deviations_form(elements: ElementGraph) -> ElementGraph | None:
         return None
     exprs: dict[ElementRef, ElementExpr] = {}
     for ref, expr in elements.exprs.items():
-        exprs[ref] = expr
+        # Of an element that is here for a sum already, the operands come first.
+        exprs.setdefault(ref, expr)
         if _is_sum(expr) and {*elements.output_axes}.isdisjoint(expr.over):
             x = _deviating(elements, expr)
             to_first = Substitution(dict.fromkeys(expr.over, IndexExpr()))
@@ -48,7 +49,8 @@ def deviations_form(elements: ElementGraph) -> ElementGraph | None:
             if x is None or any(isinstance(elements.exprs[r], Aggregate) for r in again):
                 continue
             del exprs[ref]  # whose operands come first
-            exprs |= {to_first.ref(r): elements.exprs[r].substituted(to_first) for r in again}
+            for r in again:
+                exprs.setdefault(to_first.ref(r), elements.exprs[r].substituted(to_first))
             exprs[ref] = DeviationsExpr(expr.over, expr.kind, x, to_first.ref(x))
     found = any(isinstance(expr, DeviationsExpr) for expr in exprs.values())
     return elements.with_exprs(exprs) if found else None
