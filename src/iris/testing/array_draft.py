@@ -214,7 +214,7 @@ class ArrayDraft:
 
     @property
     def static(self) -> Sequence[str]:
-        """The parameters that are part of what a trace is found by."""
+        """The parameters whose values are part of the key of a trace."""
         return [name for name in self.numbers if name == STATIC]
 
     @property
