@@ -48,6 +48,23 @@ def compile_it(source: Source) -> bytes:
     return nvrtc.compiled(source.text, source.entry, "sm_90", fast=False)[1]
 
 
+def ptx_of(source: Source) -> str:
+    """What NVIDIA's assembler is given."""
+    from cuda.bindings import nvrtc
+
+    from iris.runtime.cuda.nvrtc import compiler_options
+
+    options = compiler_options("compute_90", fast=False)
+    _, program = nvrtc.nvrtcCreateProgram(source.text.encode(), b"kernel", 0, None, None)
+    (status,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
+    assert not status
+    _, size = nvrtc.nvrtcGetPTXSize(program)
+    ptx = b" " * size
+    nvrtc.nvrtcGetPTX(program, ptx)
+    nvrtc.nvrtcDestroyProgram(program)
+    return ptx.decode()
+
+
 def source_of(text: str) -> Source:
     (function,) = parse(text)
     assert isinstance(function, Func)
@@ -82,10 +99,6 @@ def test_what_may_have_wrapped_is_made_64_bits_by_a_function() -> None:
 @pytest.mark.parametrize("dtype", ["i16", "i32", "i64"])
 def test_no_magnitude_is_left_to_the_assembler(dtype: str) -> None:
     """Before version 13.5 it takes the magnitude of the least number for not negative."""
-    from cuda.bindings import nvrtc
-
-    from iris.runtime.cuda.nvrtc import compiler_options
-
     text = """
     func metal @f simdgroups=1(%X: ptr<i32>, %Y: ptr<i32>) {
       %at: i32 = metal.lane
@@ -97,15 +110,9 @@ def test_no_magnitude_is_left_to_the_assembler(dtype: str) -> None:
       return
     }
     """
-    source = source_of(text.replace("i32", dtype).replace(f"%at: {dtype}", "%at: i32"))
-    _, program = nvrtc.nvrtcCreateProgram(source.text.encode(), b"kernel", 0, None, None)
-    options = compiler_options("sm_90", fast=False)
-    assert nvrtc.nvrtcCompileProgram(program, len(options), options) == (0,)
-    ptx = b" " * nvrtc.nvrtcGetPTXSize(program)[1]
-    nvrtc.nvrtcGetPTX(program, ptx)
-    nvrtc.nvrtcDestroyProgram(program)
-    assert b"rem.s" in ptx
-    assert b"abs.s" not in ptx
+    ptx = ptx_of(source_of(text.replace("i32", dtype).replace(f"%at: {dtype}", "%at: i32")))
+    assert "rem.s" in ptx
+    assert "abs.s" not in ptx
 
 
 @pytest.mark.parametrize("path", KERNELS, ids=lambda p: p.stem)
@@ -283,19 +290,8 @@ func metal @negatives simdgroups=1(%x: ptr<i16>, %y: ptr<i32>, %z: ptr<i16>) {
 
 def test_no_negative_of_16_bits_is_signed_at_once() -> None:
     """The assembler computes it in 32 bits, so that of -32768 it would be 32768."""
-    from cuda.bindings import nvrtc
-
-    from iris.runtime.cuda.nvrtc import _options
-
-    options = _options("compute_90", fast=False)
-    text = source_of(NEGATIVES).text.encode()
-    _, program = nvrtc.nvrtcCreateProgram(text, b"negatives", 0, None, None)
-    (status,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
-    assert not status
-    _, size = nvrtc.nvrtcGetPTXSize(program)
-    ptx = b" " * size
-    nvrtc.nvrtcGetPTX(program, ptx)
-    steps = [line.strip() for line in ptx.decode().splitlines()]
+    ptx = ptx_of(source_of(NEGATIVES))
+    steps = [line.strip() for line in ptx.splitlines()]
     made = [re.match(r"(?:neg|abs)\.s16\s+(%\w+)", step) for step in steps]
     registers = [found[1] for found in made if found]
     assert registers
