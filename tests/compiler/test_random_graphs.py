@@ -9,14 +9,18 @@ from hypothesis import Phase, given, settings
 from hypothesis.strategies import one_of
 
 from array_graphs import check_kernels, fused
-from every_level import EveryLevel
-from iris.compiler.graph_kernels import compile_all
+from every_level import EveryLevel, each_lowered
+from iris.compiler.compilation import entry_of
 from iris.compiler.graph_program import BufferAssignment
 from iris.compiler.pipelines import GRAPH_PIPELINE
+from iris.ir.control import Func
+from iris.ir.core import Level, Module
+from iris.passes import Pipeline, run
 from iris.runtime.interpreters import Interpreter
+from iris.targets import DEFAULT
 from iris.testing import fuses, preserves, programs
 from iris.tools.replay import Program
-from on_metal import OnMetal
+from on_metal import SIMDGROUPS, OnMetal
 from support import counts
 
 TOGETHER = 10  # graphs whose kernels are compiled from one text
@@ -79,15 +83,23 @@ def test_metal_does_what_graphs_say(fast_math: bool) -> None:
         check_on_metal(drawn[start : start + TOGETHER])
 
 
+def _lowered(module: Module, pipeline: Pipeline) -> Func:
+    """A kernel that can be lowered further, for as many simdgroups as it is run by."""
+    entry = entry_of(run(module, pipeline))
+    assert [*each_lowered(entry, SIMDGROUPS)]
+    return entry
+
+
 def check_on_metal(chosen: Sequence[Program]) -> None:
     """Run the kernels of some graphs, made from one text."""
     made = [fused(program.module) for program in chosen]
-    tiles = [compile_all(one.kernels, Interpreter()) for one in made]
+    tiles = [
+        [kernel.fitting(Level.TILE, DEFAULT, _lowered) for kernel in one.kernels] for one in made
+    ]
     device = OnMetal()
-    entries = [program.entry for kernels in tiles for program, _ in kernels]
-    compiled = iter(device.compile_together(entries))
+    compiled = iter(device.compile_together([entry for kernels in tiles for entry in kernels]))
     for program, one, kernels in zip(chosen, made, tiles, strict=True):
-        launches = [(next(compiled), grid) for _, grid in kernels]
+        launches = [(next(compiled), entry.grid) for entry in kernels]
         try:
             check_kernels(one, device, program.make_arguments(), launches)
         except AssertionError as error:

@@ -102,7 +102,7 @@ def test_search(reader: Reader) -> None:
     reader.open("#in=attention&pass=0&show=ir")
     reader.page.keyboard.press("/")
     reader.page.keyboard.type("tile.dot")
-    assert reader.texts("#found") == ["2 lines here, 19 of 42 stages"]
+    assert reader.texts("#found") == ["2 lines here, 19 of 44 stages"]
     assert reader.page.locator("#view .hit").count() == 2
     reader.page.keyboard.press("Enter")
     assert "tile.dot" in reader.texts("#view .here")[0]

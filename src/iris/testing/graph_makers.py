@@ -203,9 +203,6 @@ def _reshapes(draft: GraphDraft, shape: tuple[int, ...]) -> list[tuple[int, ...]
 
 @make_graph(graph.Transpose)
 def transpose(cls: type[graph.Transpose], draft: GraphDraft, choices: Choices) -> None:
-    if choices.flag(4):
-        draft.visible.append(between_views(draft, choices))
-        return
     least, cube = choices.of((2, 3, 3, MOST_AXES)), choices.flag()  # a cube does not show it
     x = draft.find(
         lambda t: len(t.shape) >= least and (len(set(t.shape)) == 1 or not cube), choices
