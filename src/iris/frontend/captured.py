@@ -1,6 +1,7 @@
-"""The globals and the variables of closures that a function reads: a trace holds what they were.
+"""The globals and the variables of closures that a function reads.
 
-Watched is what a name means, not what the list or the array holds that it means.
+A trace holds their values, so another value needs another trace.  What changes within a list, an
+array or another object is not seen.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class Captured:
         self._add_function(function)
 
     def changed(self) -> bool:
-        """Whether a name means something else by now."""
+        """Whether a name has another value by now."""
         for scope, name, value in self._names.values():
             if _differ(scope.get(name, _MISSING), value):
                 return True
@@ -46,7 +47,7 @@ class Captured:
         return any(_differ(_content(cell), value) for cell, value in self._cells.values())
 
     def _add_function(self, function: object) -> None:
-        """Add what a function reads; what is none, or is a library's, reads nothing."""
+        """Add what a function reads; a value that is no function reads nothing."""
         if isinstance(function, Decorated):
             function = getattr(function, "__wrapped__", None)
         if not isinstance(function, FunctionType) or function in self._seen:
@@ -55,14 +56,16 @@ class Captured:
         code, scope = function.__code__, function.__globals__
         for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
             if name not in _uses(code).assigned:
-                self._cells[id(cell)] = cell, _content(cell)
-                self._add_function(_content(cell))
+                content = _content(cell)
+                self._cells[id(cell)] = cell, content
+                if self._may_change(content):
+                    self._add_function(content)
         if any(name in scope and self._may_change(scope[name]) for name in code.co_names):
             for path in _uses(code).read:
                 self._add(scope, path)
 
     def _add(self, scope: Mapping[str, Any], path: tuple[str, ...]) -> None:
-        """Add what a name means, which may be followed by attributes."""
+        """Add the value of a name, or of an attribute where the name is of a module."""
         name, *attributes = path
         value = scope.get(name, _MISSING)
         if value is _MISSING or not self._may_change(value):
