@@ -100,7 +100,7 @@ def turned(x: Any, cos: Any, sin: Any) -> Any:
 
 
 def llama_block(x: Any, cos: Any, sin: Any, p: dict[str, Any]) -> Any:
-    """Causal attention of heads of which two share their keys and values, and a gated MLP."""
+    """Causal attention, two query heads to each head of keys and values, and a gated MLP."""
     batch, length, width = x.shape
     size = width // LLAMA_HEADS
 

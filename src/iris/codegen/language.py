@@ -93,7 +93,7 @@ class Language:
     # Functions.
     intrinsics: Mapping[type[Op], Intrinsic]
     narrowing: Mapping[DType, str]  # of integers, where that is not left to the type
-    #: What makes 64 bits of signed integers that may have wrapped, where that is not left to it.
+    #: Functions that widen signed integers to 64 bits after they wrapped, where a cast does not.
     widening: Mapping[DType, str]
     fmod: str
     quotient: str  # of f32, where several have the divisor; or nothing

@@ -24,7 +24,8 @@ METAL_PIPELINE = Pipeline.parse(
     "choose-simdgroups,stage-dots,pipeline-loads,assign-layouts,"
     "lower-to-metal,async-copies,fold,canonicalize,cse,licm,"
     "fuse-register-loops,fold,canonicalize,cse,licm,dce,simplify-extrema,"
-    "spill-to-threadgroup,async-copies,share-barriers,allocate-threadgroup,insert-barriers,wait-for-copies,spread-copies,check-resources,"
+    "spill-to-threadgroup,async-copies,share-barriers,allocate-threadgroup,insert-barriers,"
+    "wait-for-copies,spread-copies,check-resources,"
     f"{TEXT_PIPELINE}"
 )
 # What becomes of a kernel by thread: its barriers and memory stay as they are.  What is hoisted at

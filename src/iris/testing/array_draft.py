@@ -182,8 +182,8 @@ class ArrayDraft:
         return True
 
     def _rounding(self, name: str) -> Array | float:
-        """The errors of NumPy's own functions and of those of Iris, which may give whole numbers,
-        too, of others."""
+        """How far NumPy's functions and those of Iris may be off; inexact ones may be for results
+        that are whole numbers, too."""
         value = self.values[name]
         if name in self.exact or value.dtype.kind != "f":
             return ROUNDED * _unit(value)

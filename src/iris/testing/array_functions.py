@@ -217,7 +217,7 @@ def _product(f: ArrayDraft) -> Line:
             term += letter
         terms.append(term)
     in_halves = choices.flag() and _is_few_bits(f, *names)
-    if in_halves:  # the factors of one have as many bits as there are, those of the other few
+    if in_halves:  # one array has elements of 11 bits, the other of few
         scales = (1, SCALE)[:: choices.of((1, -1))]
         operands = [f"halves({name}, {scale})" for name, scale in zip(names, scales, strict=False)]
     else:

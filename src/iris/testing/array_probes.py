@@ -62,7 +62,7 @@ def _nearest_bf16(x: Array) -> Array:
 
 
 def in_place(view: Callable[[Any], Any], x: Any) -> Any:
-    """An array after a change of a part of it, which may be a copy."""
+    """An array and a view of it, after the view is changed; the view may be a copy."""
     own = x * 1
     part = view(own)
     part += 1
@@ -80,7 +80,7 @@ _NAMES = {**NAMES, "in_bf16": in_bf16, "in_place": in_place, "meanwhile": meanwh
 
 
 class Probe(ArrayDraft):
-    """An expression, and the arguments that it is of."""
+    """An expression, and its arguments."""
 
     most_lines = 1
 
@@ -196,7 +196,7 @@ def _ends(dtype: np.dtype[Any]) -> Sequence[int]:
 
 
 def _widened(arguments: dict[str, Array], in_halves: bool) -> dict[str, Array]:
-    """Floats of 64 bits, and integers as floats have them that they meet."""
+    """The arguments in 64 bits.  Integers are rounded to the floats that they are combined with."""
     meets = np.float16 if in_halves else np.float32
     with np.errstate(over="ignore"):
         return {
@@ -270,7 +270,7 @@ def _called(f: Probe) -> Line:
 
 
 def _changed(f: Probe) -> Line:
-    """A part of it set, or added to, from an array whose order matters."""
+    """Set a part of an array, or add to it, from an array whose order matters."""
     key = f.choices.of((f.key("a0"), _places_beside_slices(f)))
     # Places that are computed must differ where they are set.
     name = "add_at" if "astype" in key or f.choices.flag() else "set_at"
@@ -294,7 +294,7 @@ def _indexed(f: Probe) -> Line:
 
 
 def _viewed(f: Probe) -> Line:
-    """A change of what may be a view of it."""
+    """Change what may be a view of an array."""
     moves = f.choices.of((*[array_functions.move] * 3, _indexed))
     text = f"({moves(f).text})"
     for name in f.arguments:
@@ -308,7 +308,7 @@ def _captured(f: Probe) -> Line:
 
 
 def _with_known(f: Probe) -> Line:
-    """It beside a number or an array that is known, which takes its dtype if that holds it."""
+    """Combine an array with a known number or array, which takes its dtype if that holds it."""
     choices, dtype = f.choices, f.values["a0"].dtype
     f.tells_signs = True
     if dtype.kind == "f":
@@ -364,7 +364,7 @@ def _looked_up(f: Probe) -> Line:
 
 
 def _summed(f: Probe) -> Line:
-    """What adds up along axes in an order of their own, or less than there is."""
+    """Sum along axes in any order, with weights, or fewer elements than a formula divides by."""
     choices, axes = f.choices, f.axes("a0")
     f.adds = True
     sizes = tuple([f.shape[axis] for axis in axes])

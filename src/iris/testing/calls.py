@@ -52,7 +52,7 @@ class Held:
     number: Any
 
 
-# How a function gets at a static number, and what it is called with.
+# How a function reads a static number, and the argument that holds it.
 _HOLDERS: Mapping[str, Callable[[Any], Any]] = {
     STATIC: lambda number: number,
     f"{STATIC}.number": Held,
@@ -60,11 +60,11 @@ _HOLDERS: Mapping[str, Callable[[Any], Any]] = {
     f"{STATIC}[0].number": lambda number: (Held(number),),
 }
 _EQUAL = ((2, 2.0), (0.0, -0.0), (1, 1.0, True), (3, np.float32(3)))
-_NUMBERS = (300, -1, 2.5)  # of which not all fit all arrays
+_NUMBERS = (300, -1, 2.5)  # some do not fit some dtypes
 
 
 def _by_number(f: ArrayDraft) -> Line:
-    """Something and a number that the function is given, if it is given one."""
+    """Combine a value with a number that the function is given, if it is given one."""
     x = f.some()
     number = f.choices.of(f.names or [f.number(f.values[x].dtype)])
     words = ("{} + {}", "{} * {}", "np.maximum({}, {})", "np.copysign({}, {})", "{} - {}")

@@ -46,8 +46,8 @@ def fuses(
 
     The kernels hand on memory as they do for users: what one writes, the next reads, and memory
     that nothing needs any more is used again.  They are compared with what NumPy returns, as in
-    `matches_numpy`.  A pipeline makes the kernels; an empty one leaves that to what makes those of
-    users, for a target, or else for the device.  Those that have schedules stay as they are, and
+    `matches_numpy`.  A pipeline makes the kernels; with an empty one they are made as users' are,
+    for a target, or else for the device.  Those that have schedules stay as they are, and
     nothing is asserted of schedules that a device has no room for.  Functions such as `exp` are as
     exact as the device's target says, on an interpreter exact.
     """

@@ -1,9 +1,9 @@
-"""Programs of one row that is so long that a core of a GPU has registers for one of them alone.
+"""Programs of one long row: a core of a GPU has registers for only one of them.
 
     agree(program, simdgroups=[SIMDGROUPS], pipeline=METAL_PIPELINE.on(H200))
 
-They reduce it, and compute with its elements and with what they were at first.  All are small whole
-numbers, of which sums are exact in any order.
+They reduce the row, and compute with its elements and with those that were loaded.  All are small
+whole numbers, so that sums are exact in any order.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class _Draft:
         return self.b(math.Sub(x, self.reduced(ReduceKind.MAXIMUM, x)))
 
     def beside_sum(self, x: Value) -> Value:
-        """What depends on whether an element is less than the sum of all."""
+        """Choose by whether an element is less than the sum of all."""
         is_less = self.b(math.Compare(Predicate.LT, x, self.reduced(ReduceKind.SUM, x)))
         both = self.b(math.Add(x, self.number(1))), self.b(math.Sub(x, self.number(2)))
         return self.b(math.Select(is_less, *both))

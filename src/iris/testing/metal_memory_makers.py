@@ -592,8 +592,8 @@ def rearrange(draft: MetalDraft, choices: Choices) -> None:
 
 
 def overwrite(draft: MetalDraft, choices: Choices) -> None:
-    """Writes an element of a thread's own, or reads it; then does so again, maybe after something
-    has been done there by another name, or in another array, in a branch or not."""
+    """Writes or reads an element of a thread's own twice; maybe with an access between, by another
+    name or in another array, in a branch or not."""
     dtype = choices.of((atomic_dtype(draft, choices), *draft.dtypes))
     place = own_place(draft, dtype, 1, choices)
     elsewhere = place if choices.flag(3) else place._replace(base=draft.own(dtype, choices))

@@ -78,7 +78,7 @@ INLINE i16 to_i16(u32 x) {
     asm("" : "+r"(x));
     return i16(x);
 }
-// Of what wraps in a loop, the compiler would compute the next 64 bits from those before.
+// Hides where a number comes from: one that wraps in a loop would be widened before it wraps.
 INLINE i64 widened(i32 x) {
     asm("" : "+r"(x));
     return x;
@@ -571,9 +571,9 @@ warpSize
 """
 _FUNCTIONS = """
 as_type to_i16 widened converted vec packed lanes each just just_of seen unit magnitude to_floor
-to_ceil unknown to_even
-greater lesser greater_number lesser_number greater_or_nan lesser_or_nan multiply_add
-unsigned_of difference add_saturated choose exchange_with from_lane atomic_add atomic_max atomic_min
+to_ceil to_even greater lesser greater_number lesser_number greater_or_nan lesser_or_nan
+multiply_add unsigned_of unknown difference add_saturated choose
+exchange_with from_lane atomic_add atomic_max atomic_min
 atomic_and atomic_or atomic_xor atomic_exchange atomic_load atomic_compare_exchange fragment pair
 filled lane_of thread_of exchange_with_lane from_lane_of bits_of transposed copy wait_copies
 load_rows place_in_a multiply multiply_all element_of exactly_exp exactly_exp2 exactly_sqrt

@@ -17,7 +17,7 @@ from iris.ir.metal import SIMDGROUP_WIDTH, VECTOR_BYTES, Foreach, Slice, Take, c
 from iris.ir.types import DType, Threadgroup, Type, bool_, i32
 from iris.passes.pipeline import TargetPass
 
-PROGRAMS = 2  # of which one loads while the other computes
+PROGRAMS = 2  # one loads while the other computes
 
 
 @dataclass(frozen=True)
@@ -122,8 +122,8 @@ def _reads(user: Op) -> Iterator[Op]:
 
 
 def _is_in_step(op: Op, factor: int) -> bool:
-    """Whether an op is in a loop that stands where the array is made, and slices a part of its own
-    in each turn; there is a multiple of so many turns."""
+    """Whether an op slices the next part of an array in each turn of a loop beside the one that
+    makes it.  The number of turns is a multiple of a factor."""
     loop = op.parent_op
     return (
         isinstance(op, Slice)

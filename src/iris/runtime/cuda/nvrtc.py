@@ -43,6 +43,7 @@ def compiled(text: str, entry: str, architecture: str, *, fast: bool) -> tuple[s
 
 
 def compiler_options(architecture: str, fast: bool) -> list[bytes]:
+    """The options of NVIDIA's compiler for a GPU, with fast math or without."""
     # Near is good enough with fast math; but nan and infinity are what they are everywhere.
     precision = ["--fmad=true", "--prec-div=false", "--prec-sqrt=false", "--ftz=true"]
     given = precision if fast else ["--fmad=false"]

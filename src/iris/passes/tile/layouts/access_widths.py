@@ -37,7 +37,7 @@ class AccessWidths:
     """The tiles of a function in classes of equal layout, and the access width of each class."""
 
     def __init__(self, ops: Iterable[Op], axes: Axes):
-        """The ops are those of the function that have tiles, in order."""
+        """Take the ops of a function that have tiles, in order."""
         self._parents: dict[Value, Value] = {}
         accessed: list[ValueWidth] = []
         for op in ops:
