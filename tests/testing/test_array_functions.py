@@ -31,7 +31,8 @@ def drawn(number: int) -> list[array_functions.Function]:
 
 def test_functions_vary() -> None:
     found, dtypes = Counter[str](), set()
-    parts = ("[", "None", "...", "where=", "keepdims", "einsum", "np.pad", "_at(", "of_halves")
+    calls = ("where=", "keepdims", "einsum", "np.pad", "set_at", "add_at", "of_halves")
+    parts = ("[", "None", "...", *calls)
     for function in drawn(counts(100, 1000)):
         found.update(part for part in parts if part in function.text)
         dtypes |= {value.dtype.kind for value in function.values.values()}
