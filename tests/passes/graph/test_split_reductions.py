@@ -278,6 +278,28 @@ def test_a_variance_in_parts_of_an_element_unlike_the_others(place: int, value: 
     np.testing.assert_allclose(computed(joined, x), exact, rtol=8 * EPS)
 
 
+FAR = {
+    "one": {0: 3e38},
+    "both signs": {0: -3e38, 7: 3e38},
+    "sum overflows": {1: 3e38, 2: 3e38},
+    "in two parts": {5: 3e38, -1: 3e38},
+}
+
+
+@pytest.mark.parametrize("far", FAR.values(), ids=FAR)
+@pytest.mark.parametrize("beside", [0.0, np.nan, np.inf])
+def test_a_variance_in_parts_that_overflows(far: dict[int, float], beside: float) -> None:
+    """As in NumPy it is infinite, but beside an element that is no number."""
+    x = np.zeros(9973, np.float32)
+    x[5000] = beside
+    for place, value in far.items():
+        x[place] = value
+    with np.errstate(over="ignore", invalid="ignore"):
+        expected = x.var()
+    joined, _ = variances(None, x.shape)
+    np.testing.assert_equal(computed(joined, x), expected)
+
+
 LOWEST = {"few": 0.1, "most": 0.9, "all": 1.0}
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import reduce
-from math import prod
+from math import inf, prod
 
 from iris.ir import graph, math
 from iris.ir.builder import Builder
@@ -94,10 +94,15 @@ class _Parts:
         return _Parts(elements, sums, deviations)
 
     def about(self, b: Builder, mean: Value, axis: int) -> Value:
-        """The sum of the squared deviations from another mean of all parts."""
+        """The sum of the squared deviations from another mean of all parts.
+
+        Sums that overflow have no difference.  Elements that far apart are finite and their sum
+        of squares is not; of an element that is no number, `deviations` tell.
+        """
         own = _times(b, self.sums, 1 / self.elements)
         difference = b(math.Sub(own, repeated(b, mean, (axis,), own)))
         square = b(math.Mul(difference, difference))
+        square = b(math.MinNum(square, b(Constant(inf, element_type(square.type)))))
         both = b(math.Add(self.deviations, _times(b, square, self.elements)))
         return b(graph.Reduce(ReduceKind.SUM, (axis,), both))
 
