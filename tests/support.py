@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import sys
 from importlib.util import cache_from_source
 from pathlib import Path
 from types import ModuleType
@@ -26,11 +27,15 @@ def counts(n_slice: Cases, n_full: Cases) -> Cases:
 
 
 def load(script: Path) -> ModuleType:
-    """A script as a module, newly made."""
+    """A script as a module, newly made; it may import those beside it, as when Python runs it."""
     spec = importlib.util.spec_from_file_location(script.stem, script)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    sys.path.insert(0, str(script.parent))
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(script.parent))
     return module
 
 
