@@ -14,7 +14,12 @@ from typing import TypeVar
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 # Tests that import NVIDIA's packages, which a Mac has not.
-OF_LINUX = ["runtime/test_cuda_faults.py", "runtime/test_cuda_graph.py", "compiler/test_nvcc.py"]
+OF_LINUX = [
+    "runtime/test_borrowed_launches.py",
+    "runtime/test_cuda_faults.py",
+    "runtime/test_cuda_graph.py",
+    "compiler/test_nvcc.py",
+]
 ARRAY_EXAMPLES = [path for path in EXAMPLES if "@iris.jit" in path.read_text(encoding="utf-8")]
 
 
