@@ -44,6 +44,7 @@ class Driver:
         self.allocated: dict[int, Any] = {}
         self.events: set[int] = set()
         self.streams: set[int] = set()
+        self.graphs: set[int] = set()
         self._numbers = itertools.count(1)
         for name in dir(self):
             if name.startswith("cu"):
@@ -81,7 +82,7 @@ class Driver:
         return *GOOD, "module"
 
     def cuModuleGetFunction(self, module: Any, name: Any) -> Any:
-        return *GOOD, name
+        return *GOOD, cuda.CUfunction(next(self._numbers) << 8)
 
     def cuFuncSetAttribute(self, function: Any, attribute: Any, value: int) -> Any:
         return GOOD
@@ -151,3 +152,26 @@ class Driver:
         pointers = [ctypes.c_uint64.from_address(at).value for at in addresses]
         self.work.append(Work("launch", int(stream), tuple(pointers)))
         return GOOD
+
+    def cuGraphCreate(self, flags: int) -> Any:
+        graph = next(self._numbers)
+        self.graphs.add(graph)
+        return *GOOD, graph
+
+    def cuGraphAddKernelNode(self, graph: int, before: Any, count: int, told: Any) -> Any:
+        return *GOOD, next(self._numbers)
+
+    def cuGraphInstantiate(self, graph: int, flags: int) -> Any:
+        return self.cuGraphCreate(flags)
+
+    def cuGraphExecKernelNodeSetParams(self, graph: int, node: int, told: Any) -> Any:
+        return GOOD
+
+    def cuGraphLaunch(self, graph: int, stream: Any) -> Any:
+        return GOOD
+
+    def cuGraphDestroy(self, graph: int) -> Any:
+        self.graphs.remove(graph)
+        return GOOD
+
+    cuGraphExecDestroy = cuGraphDestroy

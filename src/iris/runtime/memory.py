@@ -15,6 +15,7 @@ from iris.ir.types import u32
 from iris.runtime.cache import Cache
 from iris.runtime.device import MOST_BYTES, Array, ArrayArgument, Usage, stored
 from iris.runtime.failure import Failure
+from iris.runtime.finalizers import until_shutdown
 
 # As many blocks are kept at most for those who want memory of the same size.
 MOST_BLOCKS = 256
@@ -136,6 +137,7 @@ class _OfPool(Memory):
         super().__init__(block)
         self._give_back = give_back
 
+    @until_shutdown
     def __del__(self) -> None:
         self._give_back(self.block)
 
