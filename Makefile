@@ -61,11 +61,13 @@ campaign: softmetal  ## Run 105,000 random programs, 50 minutes; the table goes 
 	  fuzz --device softmetal --examples 2000; exit $$failed; \
 	) > benchmarks/campaign.txt; status=$$?; cat benchmarks/campaign.txt; exit $$status
 
-gpu: $(INSTALLED)  ## With an NVIDIA GPU: run what runs there, random programs too, and measure
+gpu: $(INSTALLED)  ## With an NVIDIA GPU: run what runs there, random programs too, and measure; renews docs/devices.md
 	IRIS_TEST_TEXTS=cuda $(PYTEST) tests/runtime/test_cuda.py tests/compiler/test_nvcc.py tests/e2e tests/testing/test_corpus.py tests/testing/test_launches.py -k "not interp and not every and not careless"
 	$(BIN)/iris fuzz --device cuda --examples 2000
 	$(BIN)/python benchmarks/gpu.py
 	$(BIN)/python benchmarks/model.py
+	$(BIN)/python docs/make_devices.py
+	$(BIN)/python docs/make_pictures.py
 
 sanitize: $(INSTALLED)  ## With an NVIDIA GPU: look for races and accesses out of bounds there
 	for tool in memcheck racecheck synccheck; do \
@@ -138,7 +140,8 @@ chromium:  ## As root, install the browser that tests of pages need
 	command -v chromium > /dev/null || echo "NO PAGE WILL BE TESTED: as root, apt-get install chromium" >&2
 
 clean:  ## Remove the virtual environment, caches and everything generated
-	rm -rf $(VENV) build dist iris-dump benchmarks/results
+	rm -rf $(VENV) build dist iris-dump
+	find benchmarks/results -type f ! -name gpu.json ! -name model.json -delete
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -7,14 +7,21 @@ function has been launched, so what the host takes for that is not timed.  What 
 median of the medians of three runs.  What Iris compiles for, and how, it chooses alone; Triton's
 kernels are tuned, for each size.  It needs a GPU, `iris-metal[cuda]` and torch; with `--short` it
 needs neither: the functions run on an interpreter, on small arrays, beside NumPy.
+
+`results/gpu.json` is kept, with the GPU and versions, when all rows have run.  With names, such as
+`gpu.py softmax`, only these run, and nothing is kept.
 """
 
 from __future__ import annotations
 
+import shutil
 import statistics
+import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib import metadata
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -294,6 +301,7 @@ def main() -> None:
     missing = dict(iris.devices())["cuda"]
     if missing is not None:
         sys.exit(f"the device cuda is not here: {missing}")
+    device = versions(torch)
     only = [word for word in sys.argv[1:] if not word.startswith("-")]
     rows: dict[str, dict[str, float]] = {}
     for name, row in ROWS.items():
@@ -303,8 +311,25 @@ def main() -> None:
             label = f"{name} {'x'.join(map(str, size))}, {row.unit}"
             rows[label] = measured(torch, name, row, row.make(*size))
             print(label, {k: round(v, 3) for k, v in rows[label].items()}, flush=True)
-    print(torch.cuda.get_device_name(), "torch", torch.__version__)
-    report.write("gpu", rows)
+    print(device)
+    if only:
+        report.show(rows)  # what is kept is of a whole run
+    else:
+        report.write("gpu", rows, device)
+
+
+def versions(torch: Any) -> dict[str, str]:
+    """The GPU, and the software that the times depend on, as far as it says its version."""
+    found = {"gpu": torch.cuda.get_device_name(), "cuda": torch.version.cuda}
+    if shutil.which("nvidia-smi") is not None:
+        ask = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+        told = subprocess.run(ask, capture_output=True, text=True).stdout.split()
+        if told:
+            found["driver"] = told[0]
+    found["torch"] = torch.__version__
+    if find_spec("triton") is not None:
+        found["triton"] = metadata.version("triton")
+    return found
 
 
 def measured(torch: Any, name: str, row: Row, arrays: Sequence[Any]) -> dict[str, float]:

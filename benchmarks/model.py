@@ -15,7 +15,7 @@ in the model was found with their times.
 Kernels are compiled by as many processes as there are cores, and timed by one at a time: by the
 events of CUDA, schedule by schedule in turns, as in `gpu.py`, with the caches flushed, and the GPU
 kept waiting until all has been launched.  `results/model_rows.json` has the times of each kernel as
-soon as there are any.
+soon as there are any.  `results/model.json` is kept: the figures of a run of all families.
 
 With `--short` nothing is timed: the kernels are small, and an interpreter shows that all schedules
 compute the same.
@@ -148,10 +148,12 @@ SIMDGROUPS = re.compile(r"(simdgroups: )(\d+)")
 def main() -> None:
     words = [word for word in sys.argv[1:] if not word.startswith("-")]
     files = [Path(word) for word in words if word.endswith(".json")]
-    families = families_of({word for word in words if not word.endswith(".json")})
+    names = {word for word in words if not word.endswith(".json")}
+    families = families_of(names)
     found = {kernel: times for path in files for kernel, times in read(path).items()}
     failed = []
-    if "--print" not in sys.argv:
+    is_timed = "--print" not in sys.argv
+    if is_timed:
         wanted = dict.fromkeys([kernel for kernels in families.values() for kernel in kernels])
         for kernel, times in measured([kernel for kernel in wanted if kernel not in found]):
             if times:
@@ -161,9 +163,22 @@ def main() -> None:
             else:
                 failed.append(kernel)
     timed = {name: [found[k] for k in kernels if k in found] for name, kernels in families.items()}
-    report.write("model", {name: figures(times) for name, times in timed.items() if times})
+    rows = {name: figures(times) for name, times in timed.items() if times}
+    if not is_timed or names or "--held-out" in sys.argv:
+        report.show(rows)  # what is kept is of a whole run
+    else:
+        report.write("model", rows, versions_here())
     if failed:
         sys.exit(f"not timed: {failed}")
+
+
+def versions_here() -> dict[str, str]:
+    """What is kept of the GPU and the software, where there is one."""
+    if report.SHORT:
+        return {}
+    import torch
+
+    return gpu.versions(torch)
 
 
 def families_of(names: Collection[str]) -> dict[str, list[Kernel]]:

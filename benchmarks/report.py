@@ -11,9 +11,14 @@ import platform
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TypeVar
+
+import numpy as np
+
+import iris
 
 RESULTS = Path(__file__).parent / "results"
 SHORT = "--short" in sys.argv[1:]
@@ -53,17 +58,33 @@ def spread(seconds: list[float], unit: float) -> dict[str, float]:
     }
 
 
-def write(name: str, rows: dict[str, dict[str, float]]) -> None:
-    """Print rows as a table and write them to results/NAME.json."""
+def show(rows: Mapping[str, Mapping[str, float]]) -> None:
+    """Print rows as a table."""
     columns = list(dict.fromkeys(key for row in rows.values() for key in row))
     width = max(map(len, rows))
     print(" " * width, *(f"{c:>10}" for c in columns))
     for label, row in rows.items():
         cells = (f"{row[c]:10.2f}" if c in row else " " * 10 for c in columns)
         print(f"{label:{width}}", *cells)
+
+
+def write(
+    name: str,
+    rows: Mapping[str, Mapping[str, float]],
+    device: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """Print rows as a table and write them to results/NAME.json, with the machine that they are of
+    and what is told of its device."""
+    show(rows)
     if SHORT:
         return
     RESULTS.mkdir(exist_ok=True)
-    machine = {"python": platform.python_version(), "machine": platform.machine()}
+    machine = {
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "numpy": np.__version__,
+        "iris": iris.__version__,
+        **device,
+    }
     text = json.dumps({"machine": machine, "rows": rows}, indent=2)
     (RESULTS / f"{name}.json").write_text(text + "\n")

@@ -1,4 +1,4 @@
-"""Writes docs/pictures/*.svg from the pipelines, the ops and the table of rooms.
+"""Writes docs/pictures/*.svg from the pipelines, the ops, the table of rooms and measurements.
 
 python docs/make_pictures.py
 """
@@ -16,6 +16,7 @@ from textwrap import wrap
 
 from iris.compiler.pipelines import GRAPH_PIPELINE, METAL_PIPELINE
 from iris.ir.core import OPS, Level
+from make_devices import AS_FAST, PEERS, SLOW, kept, rates
 
 FOLDER = Path(__file__).parent / "pictures"
 TESTS = Path(__file__).parent.parent / "tests"
@@ -39,11 +40,17 @@ class Picture:
     def box(self, x: float, y: float, width: float, lines: list[str], style: str) -> float:
         """Draw a box with a title and lines of text; return its height."""
         height = DOWN * len(lines) + 14
-        place = f'x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="6"'
-        self.parts.append(f'<rect {place} class="{style}"/>')
+        self.rectangle(x, y, width, height, style, rounded=6)
         self.text(x + width / 2, y + 19, lines[:1], "title")
         self.text(x + width / 2, y + 19 + DOWN, lines[1:], "middle")
         return height
+
+    def rectangle(
+        self, x: float, y: float, width: float, height: float, style: str, *, rounded: float = 0
+    ) -> None:
+        """Draw a rectangle."""
+        place = f'x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="{rounded:g}"'
+        self.parts.append(f'<rect {place} class="{style}"/>')
 
     def line(self, x: float, y: float, to_x: float) -> None:
         """Draw a level arrow."""
@@ -54,6 +61,10 @@ class Picture:
         bend = (to_y - y) / 2
         curve = f"M{x:g} {y:g}C{x:g} {y + bend:g} {to_x:g} {to_y - bend:g} {to_x:g} {to_y:g}"
         self.parts.append(f'<path d="{curve}" marker-end="url(#head)"/>')
+
+    def upright(self, x: float, y: float, to_y: float) -> None:
+        """Draw an upright line."""
+        self.parts.append(f'<path d="M{x:g} {y:g}V{to_y:g}"/>')
 
     def __str__(self) -> str:
         size = f'width="{self.width}" height="{self.height}"'
@@ -180,9 +191,44 @@ def ranked(table: Mapping[str, set[str]]) -> dict[str, int]:
     return ranks
 
 
+def of_best() -> str:
+    """How fast each function of arrays is on a GPU: a bar for each size, of the best peer."""
+    picture = Picture(760, 0)
+    left, right = 310, 690  # of the bars
+    most = max(rate.of_best for sizes in rates().values() for rate in sizes)
+    whole = (right - left) / max(1, most)
+    *others, last = PEERS.values()
+    title = (
+        f"Iris on one {kept('gpu')[0]['gpu']}: speed, of the best of {', '.join(others)} and {last}"
+    )
+    picture.text(picture.width / 2, 24, [title], "title")
+    kinds = {
+        "checked": f"{AS_FAST} or more",
+        "level": f"{SLOW} or more",
+        "source": f"under {SLOW}",
+    }
+    for i, (style, what) in enumerate(kinds.items()):
+        picture.rectangle(left + 130 * i, 38, 12, 12, style)
+        picture.text(left + 130 * i + 18, 48, [what])
+    top = y = 66
+    for function, sizes in rates().items():
+        picture.text(20, y + 11, [function])
+        for rate in sizes:
+            style = "checked" if rate.of_best >= AS_FAST else "level"
+            style = "source" if rate.of_best < SLOW else style
+            picture.text(left - ACROSS * len(rate.size) - 8, y + 11, [rate.size])
+            picture.rectangle(left, y + 1, whole * rate.of_best, 12, style)
+            picture.text(right + 12, y + 11, [f"{rate.of_best:.3f}"])
+            y += DOWN
+        y += 8
+    picture.upright(left + whole, top - 6, y - 4)
+    picture.height = y + 8
+    return str(picture)
+
+
 def pictures() -> dict[str, str]:
     """The text of each picture, by the name of its file."""
-    return {"levels.svg": levels(), "rooms.svg": rooms()}
+    return {"levels.svg": levels(), "rooms.svg": rooms(), "of-best.svg": of_best()}
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import iris.triton.language as tl
 from iris.frontend.triton.missing import MISSING, MISSING_DTYPES
+from marked import renewed
 
 ROOT = Path(__file__).parent.parent
 FILE = ROOT / "docs/triton.md"
@@ -42,12 +43,7 @@ NAMES = re.findall(
 
 def page() -> str:
     """The whole page, with its tables renewed."""
-    text = FILE.read_text(encoding="utf-8")
-    for name, table in (("names", _names()), ("zoo", _zoo())):
-        mark = f"<!-- {name} -->\n"
-        before, _, rest = text.partition(mark)
-        text = before + mark + table + mark + rest.partition(mark)[2]
-    return text
+    return renewed(FILE.read_text(encoding="utf-8"), {"names": _names(), "zoo": _zoo()})
 
 
 def _names() -> str:

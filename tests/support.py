@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import sys
 from importlib.util import cache_from_source
 from pathlib import Path
 from types import ModuleType
@@ -13,7 +14,12 @@ from typing import TypeVar
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 # Tests that import NVIDIA's packages, which a Mac has not.
-OF_LINUX = ["runtime/test_cuda_faults.py", "runtime/test_cuda_graph.py", "compiler/test_nvcc.py"]
+OF_LINUX = [
+    "runtime/test_borrowed_launches.py",
+    "runtime/test_cuda_faults.py",
+    "runtime/test_cuda_graph.py",
+    "compiler/test_nvcc.py",
+]
 ARRAY_EXAMPLES = [path for path in EXAMPLES if "@iris.jit" in path.read_text(encoding="utf-8")]
 
 
@@ -26,11 +32,15 @@ def counts(n_slice: Cases, n_full: Cases) -> Cases:
 
 
 def load(script: Path) -> ModuleType:
-    """A script as a module, newly made."""
+    """A script as a module, newly made; it may import those beside it, as when Python runs it."""
     spec = importlib.util.spec_from_file_location(script.stem, script)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    sys.path.insert(0, str(script.parent))
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(script.parent))
     return module
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import platform
 import re
 import subprocess
 import sys
@@ -11,8 +12,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
+import iris
 from support import ROOT
 
 FOLDER = ROOT / "benchmarks"
@@ -77,6 +80,33 @@ def test_figures_of_the_cost_model_are_of_times_in_files(tmp_path: Path) -> None
         assert line.startswith(kind)
         # Ranks 2, 1, 3 and 3, 2, 1: 1 - 6 * (1 + 1 + 4) / (3 * 8).
         assert line.split()[-5:] == ["3.00", "-0.50", "-0.50", "3.00", "1.50"]
+
+
+def test_measurements_of_a_gpu_say_where_they_are_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(FOLDER)
+    import gpu
+    import report
+
+    monkeypatch.setattr(report, "RESULTS", tmp_path / "results")
+    monkeypatch.setattr(gpu, "find_spec", lambda name: None)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    version = SimpleNamespace(cuda="13.0")
+    cuda = SimpleNamespace(get_device_name=lambda: "NVIDIA H200")
+    torch = SimpleNamespace(__version__="2.11.0", version=version, cuda=cuda)
+    known = {"gpu": "NVIDIA H200", "cuda": "13.0", "torch": "2.11.0"}
+    assert gpu.versions(torch) == known
+    tool = tmp_path / "nvidia-smi"
+    tool.write_text("#!/bin/sh\necho 580.65.06\necho 580.65.06\n")  # of two GPUs
+    tool.chmod(0o755)
+    device = gpu.versions(torch)
+    assert device == {**known, "driver": "580.65.06"}
+    report.write("gpu", {"add": {"iris": 4.25}}, device)
+    kept = json.loads((tmp_path / "results/gpu.json").read_text())
+    assert kept["rows"] == {"add": {"iris": 4.25}}
+    here = {"iris": iris.__version__, "numpy": np.__version__, "python": platform.python_version()}
+    assert kept["machine"] == {**here, **device, "machine": platform.machine()}
 
 
 class Slow:

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -177,6 +178,27 @@ def test_the_list_of_passes_is_current() -> None:
 def test_the_tables_of_triton_are_current() -> None:
     script = load(ROOT / "docs/make_triton.py")
     assert script.FILE.read_text() == script.page(), "run python docs/make_triton.py"
+
+
+def test_the_measurements_of_gpus_are_current() -> None:
+    script = load(ROOT / "docs/make_devices.py")
+    assert script.FILE.read_text() == script.page(), "run python docs/make_devices.py"
+
+
+@pytest.mark.parametrize("name", ["gpu", "model"])
+def test_measurements_that_are_kept_are_of_a_whole_run_on_a_gpu(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    script = load(ROOT / "docs/make_devices.py")
+    machine, rows = script.kept(name)
+    assert {"python", "gpu", "torch", "triton"} <= set(machine)
+    benchmark = import_module(name)
+    if name == "gpu":
+        sizes = {f: [[*map(int, r.size.split("x"))] for r in s] for f, s in script.rates().items()}
+        assert sizes == {f: [*map(list, row.sizes)] for f, row in benchmark.ROWS.items()}
+    else:
+        assert list(rows) == [*benchmark.FAMILIES, *[f"{f}, held out" for f in benchmark.HELD_OUT]]
 
 
 def build_site(folder: Path, to: Path) -> subprocess.CompletedProcess[str]:

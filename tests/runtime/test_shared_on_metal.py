@@ -54,7 +54,9 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Which libraries were waited for."""
     told: list[str] = []
     mps = SimpleNamespace(synchronize=lambda: told.append("torch"))
-    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(mps=mps))
+    nn = SimpleNamespace(Parameter=None)
+    torch = SimpleNamespace(mps=mps, Tensor=Tensor, nn=nn)
+    monkeypatch.setitem(sys.modules, "torch", torch)
     mlx = SimpleNamespace(synchronize=lambda: told.append("mlx"))
     monkeypatch.setitem(sys.modules, "mlx.core", mlx)
     monkeypatch.setitem(foreign.HOMES, 8, "softmetal")

@@ -2,90 +2,91 @@
 
 from __future__ import annotations
 
-import sys
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from iris.errors import ArgumentError, DTypeError
+from iris.ir.types import DTYPES
 from iris.runtime import dlpack, sharing
+from iris.runtime.device import stored
+from torch_stand_in import Derived, Parameter, Tensor, Torch
 
 HOME = dlpack.GPU, 0
-
-
-class Tensor:
-    """As torch has it, in memory that is never touched."""
-
-    def __init__(self, shape: tuple[int, ...] = (6, 4), dtype: str = "float32", **facts: Any):
-        self.shape, self.dtype, self.layout = shape, dtype, "strided"
-        self.requires_grad = False
-        self.facts = {"is_contiguous": True, "is_neg": False, "get_device": 0, **facts}
-        self.capsules = 0
-
-    def __getattr__(self, name: str) -> Any:
-        return lambda: self.facts[name]
-
-    def data_ptr(self) -> int:
-        return 1 << 20
-
-    def detach(self) -> str:
-        return "an alias"
-
-    def __dlpack__(self, **options: Any) -> Any:
-        assert options["stream"] == 7
-        self.capsules += 1
-        if self.requires_grad:
-            raise RuntimeError("Can't export tensors that require gradient, use tensor.detach()")
-        element = {"float32": (dlpack.FLOAT, 32, 1), "bfloat16": (dlpack.BFLOAT, 16, 1)}
-        found = element.get(self.dtype, (dlpack.FLOAT, 64, 1))
-        device = dlpack.GPU, self.facts["get_device"]
-        return dlpack.capsule_of(self.data_ptr(), device, found, self.shape, self)
-
-
-class Derived(Tensor):
-    """A class of somebody else, which may do anything."""
-
-
-Tensor.__module__ = Derived.__module__ = "torch"
-
-
-@pytest.fixture(autouse=True)
-def _torch(monkeypatch: pytest.MonkeyPatch) -> None:
-    names = ("float32", "float64", "bfloat16")
-    torch = SimpleNamespace(Tensor=Tensor, strided="strided", **{name: name for name in names})
-    monkeypatch.setitem(sys.modules, "torch", torch)
-    monkeypatch.setattr(sharing, "_elements_of_torch", sharing._elements_of_torch.__wrapped__)
-
-
-def facts(found: dlpack.Given) -> tuple[Any, ...]:
-    return *found[1:5], found.is_row_major, found.read_only
+pytestmark = pytest.mark.usefixtures("torch")
 
 
 @pytest.mark.parametrize("shape", [(), (0,), (5,), (6, 4)])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_a_plain_tensor_is_taken_as_by_dlpack(dtype: str, shape: tuple[int, ...]) -> None:
-    tensor = Tensor(shape, dtype)
-    found, _ = sharing.taken("x", tensor, HOME, stream=7)
-    assert found.capsule == "an alias"
+@pytest.mark.parametrize("kind", [Tensor, Parameter])
+def test_a_plain_tensor_tells_what_dlpack_does(
+    kind: type[Tensor], dtype: str, shape: tuple[int, ...]
+) -> None:
+    tensor = kind(shape, dtype)
+    held = sharing.reader_of(kind)(tensor)
+    assert held is not None and held.keeps is tensor.storage
     assert not tensor.capsules  # which cost a launch more than all else
-    by_dlpack = dlpack.given(tensor, stream=7)
-    assert by_dlpack is not None
-    assert facts(found) == facts(by_dlpack)
+    found, element = sharing.taken("x", tensor, HOME, stream=7)
+    assert held[1:5] == (found.pointer, found.device, element, found.shape)
+    assert found.is_row_major and held.is_read_only == found.read_only
+    size = 1
+    for n in shape:
+        size *= n
+    assert held.size == size * stored(DTYPES["bf16" if dtype == "bfloat16" else "f32"]).itemsize
 
 
-@pytest.mark.parametrize("tensor", [Tensor(is_contiguous=False), Tensor(is_neg=True), Derived()])
+def on_the_host() -> Tensor:
+    tensor = Tensor()
+    tensor.is_cuda = False
+    return tensor
+
+
+def with_gradient() -> Tensor:
+    tensor = Tensor()
+    tensor.requires_grad = True
+    return tensor
+
+
+class Unreal(Tensor):
+    """As within torch.func.vmap."""
+
+    def untyped_storage(self) -> Any:
+        raise NotImplementedError("Cannot access storage")
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [
+        Tensor(is_contiguous=False),
+        Tensor(is_neg=True),
+        Tensor(dtype="float64"),
+        on_the_host(),
+        with_gradient(),
+    ],
+)
 def test_dlpack_is_asked_of_others(tensor: Tensor) -> None:
-    sharing.taken("x", tensor, HOME, stream=7)
-    assert tensor.capsules
+    assert sharing.reader_of(Tensor)(tensor) is None
 
 
-def test_what_is_refused_is_told_as_ever() -> None:
+def test_dlpack_is_asked_of_other_classes_and_libraries() -> None:
+    assert sharing.reader_of(Derived)(Derived()) is None
+    assert sharing.reader_of(int)(5) is None
+    assert sharing.reader_of(Tensor)(Unreal()) is None
+
+
+def test_the_public_way_to_the_stream_of_torch(torch: Torch) -> None:
+    ask = sharing.current_stream
+    torch.stream = 256
+    assert ask("torch", 0) == 256
+    stream = type("Stream", (), {"cuda_stream": 512})
+    torch._C, torch.cuda = object(), type("cuda", (), {"current_stream": lambda gpu: stream})
+    assert ask("torch", 0) == 512
+
+
+def test_what_is_refused_is_told() -> None:
     with pytest.raises(DTypeError, match="x has the dtype float64; arrays are of "):
         sharing.taken("x", Tensor(dtype="float64"), HOME, stream=7)
     with pytest.raises(ArgumentError, match="x is on GPU 1, and the launch on GPU 0"):
         sharing.taken("x", Tensor(get_device=1), HOME, stream=7)
-    needs_gradient = Tensor()
-    needs_gradient.requires_grad = True
     with pytest.raises(ArgumentError, match=r"x does not share its memory: .* tensor.detach\(\)"):
-        sharing.taken("x", needs_gradient, HOME, stream=7)
+        sharing.taken("x", with_gradient(), HOME, stream=7)

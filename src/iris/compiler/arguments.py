@@ -31,6 +31,7 @@ from iris.frontend.tracing import Vocabulary, error_here
 from iris.ir.literal import encode
 from iris.ir.types import DType, bool_, f32, i32, i64, u64
 from iris.runtime import foreign
+from iris.runtime.borrowing import Borrowing
 from iris.runtime.buffer import NUMPY_NAMES, Buffer, dtype_of, shared
 from iris.runtime.device import ArrayArgument, Device
 
@@ -288,7 +289,7 @@ def call(function: HasParameters, positional: Sequence[Any], named: Mapping[str,
             divisors.append(value)
     dividing = tuple(divisors)
     memories: list[int] = []  # of the Buffers
-    is_lent = False
+    is_lent, borrowing = False, Borrowing()
     vocabulary, variables = function.vocabulary, function.variables
     kinds = tuple, Composite
     if vocabulary.fixes(()) and any(isinstance(value, kinds) for value in bound.values()):
@@ -311,7 +312,7 @@ def call(function: HasParameters, positional: Sequence[Any], named: Mapping[str,
         if vocabulary.fixes(value):
             constants[name], specs[name] = value, None  # among both, which tell calls apart
             continue
-        there = shared_buffer(name, value)
+        there = shared_buffer(name, value, borrowing)
         if there is not None:
             buffers[name] = there
             told[name] = argument = there.argument
@@ -396,10 +397,10 @@ def _free_name(name: str, taken: Mapping[str, Any]) -> str:
     return name
 
 
-def shared_buffer(name: str, value: object) -> Buffer | None:
+def shared_buffer(name: str, value: object, borrowing: Borrowing) -> Buffer | None:
     """Another library's array in the memory of a device, as a Buffer."""
     try:
-        return shared(name, value)
+        return shared(name, value, borrowing)
     except UserError as error:
         raise error_here(type(error), error.message) from None
 

@@ -35,6 +35,7 @@ from iris.frontend.decorated import Decorated
 from iris.frontend.tracing import error_here
 from iris.ir.core import Module
 from iris.ir.text.printer import to_text
+from iris.runtime.borrowing import Borrowing
 from iris.runtime.buffer import Buffer
 from iris.runtime.device import Device
 from iris.runtime.devices import select
@@ -215,7 +216,11 @@ class Jit(Decorated):
     def _bound(self, arguments: Sequence[Any], named: Mapping[str, Any]) -> ArrayCall:
         """The arguments of a call, arrays of other libraries being NumPy's over the same memory."""
         call = self.function.bind(arguments, named)
-        leaves = [leaf if isinstance(leaf.value, _OWN) else _shared(leaf) for leaf in call.leaves]
+        borrowing = Borrowing()
+        leaves = [
+            leaf if isinstance(leaf.value, _OWN) else _shared(leaf, borrowing)
+            for leaf in call.leaves
+        ]
         return ArrayCall(leaves, call.structure)
 
     def _traced(self, call: ArrayCall, target: Target) -> _Traced:
@@ -244,10 +249,10 @@ class Jit(Decorated):
 _OWN = (np.ndarray, np.generic, bool, int, float, Buffer)
 
 
-def _shared(leaf: Leaf) -> Leaf:
+def _shared(leaf: Leaf, borrowing: Borrowing) -> Leaf:
     """An array of another library as NumPy's, or as a Buffer where it is in the memory of a device;
     what is no array stays what it is."""
-    buffer = shared_buffer(leaf.name, leaf.value)
+    buffer = shared_buffer(leaf.name, leaf.value, borrowing)
     if buffer is not None:
         if buffer.lent is not None and not buffer.lent.is_aligned:
             raise error_here(

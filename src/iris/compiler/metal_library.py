@@ -24,6 +24,7 @@ from iris.errors import ArgumentError, DTypeError, FileError, OutOfResources, Ra
 from iris.frontend.tracing import error_here
 from iris.ir.literal import encode
 from iris.ir.types import bool_
+from iris.runtime.borrowing import Borrowing
 from iris.runtime.buffer import Buffer, dtype_named
 from iris.runtime.device import ArrayArgument, Device, stored
 from iris.runtime.devices import select
@@ -278,7 +279,7 @@ class LibraryKernel:
         """An array or Buffer of a type that the kernel takes; None of what is none."""
         if isinstance(value, (int, float, np.generic, bytes, tuple, ctypes.Structure)):
             return None
-        found = value if isinstance(value, Buffer) else shared_buffer(one.name, value)
+        found = value if isinstance(value, Buffer) else shared_buffer(one.name, value, Borrowing())
         if found is None:
             return self._host_array(one, value)
         if found.device is not self._device:

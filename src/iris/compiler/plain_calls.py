@@ -1,4 +1,5 @@
-"""Calls of Buffers and of Python's numbers, as most are: told from earlier ones at a glance.
+"""Calls of Buffers, of other libraries' arrays and of Python's numbers: told from earlier ones at a
+glance.
 
 `call` sorts out any launch.  A launch in a loop is like the one before, so this one asks no more
 than what tells the two apart.
@@ -7,15 +8,17 @@ than what tells the two apart.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from iris.compiler.arguments import HasParameters, number_spec
+from iris.compiler.arguments import HasParameters, array_spec, number_spec
 from iris.frontend.specs import exact_key
 from iris.ir.types import DType
+from iris.runtime.borrowing import Borrowing
 from iris.runtime.buffer import Buffer
-from iris.runtime.device import Device, Grid
+from iris.runtime.device import ArrayArgument, Device, Grid
 from iris.runtime.devices import select
 
 _NUMBERS = frozenset({int, float, bool})
@@ -89,29 +92,47 @@ class PlainCalls:
             key.append(exact_key(value))
         told: list[Any] = []
         specs: list[Any] = []
-        memories: list[int] = []
+        arrays: list[ArrayArgument] = []
         on: Device | None = None
+        borrowing: Borrowing | None = None
+        may_overlap = False
         for i, name, dtype in variables:
             value = values[i]
             kind = type(value)
             if kind is Buffer:
                 spec, argument = value.spec, value._argument
-                if spec is None or argument is None or value.lent is not None:
+                lent, where = value.lent, value.device
+                if spec is None or argument is None:
                     return None
-                if value.device is not on:
-                    if on is not None:
-                        return None
-                    on = value.device
-                memories.append(id(argument.memory))
-                told.append(argument)
             elif kind in _NUMBERS:
                 spec, value = number_spec(name, value, divisors, dtype)
                 told.append(value)
+                specs.append(spec)
+                continue
             else:
-                return None
+                borrowing = borrowing or Borrowing()
+                borrowed = borrowing.read(value)
+                if borrowed is None:
+                    return None
+                where, argument, lent = borrowed
+                spec = array_spec(argument.dtype, argument.shape, True, lent.is_aligned)
+            if lent is not None:
+                if lent.is_read_only:
+                    return None
+                may_overlap = True
+            if where is not on:
+                if on is not None:
+                    return None
+                on = where
+            arrays.append(argument)
+            told.append(argument)
             specs.append(spec)
-        if on is None or len(set(memories)) < len(memories):
+        if on is None or len({id(array.memory) for array in arrays}) < len(arrays):
             return None
+        if may_overlap:
+            for one, other in combinations(arrays, 2):
+                if on.overlap(one, other):
+                    return None
         if device is not None and select(device) is not on:
             return None
         told += counts

@@ -15,9 +15,10 @@ import numpy.typing as npt
 from iris.errors import ArgumentError, DTypeError
 from iris.ir.scalar import storage
 from iris.ir.types import DTYPES, DType, bf16
+from iris.runtime.borrowing import Borrowing
 from iris.runtime.device import MOST_BYTES, Array, ArrayArgument, Device, Lent, stored
 from iris.runtime.devices import select
-from iris.runtime.foreign import as_array, home_of, ml_dtypes
+from iris.runtime.foreign import as_array, ml_dtypes
 from iris.runtime.recorder import refuse_while_recording
 
 
@@ -158,13 +159,12 @@ def _freed(buffer: Buffer) -> ArgumentError:
     return ArgumentError(f"{buffer!r} is used after it was freed")
 
 
-def shared(name: str, value: object) -> Buffer | None:
+def shared(name: str, value: object, borrowing: Borrowing) -> Buffer | None:
     """A Buffer over another library's array in the memory of a device; None if it is not one."""
-    home = home_of(value)
-    if home is None:
+    found = borrowing.take(name, value)
+    if found is None:
         return None
-    on = select(home)
-    argument, lent = on.share(name, value)
+    on, argument, lent = found
     return Buffer(on, argument.memory, argument.dtype, argument.shape, lent, argument.offset)
 
 
@@ -174,7 +174,7 @@ def asarray(
     """A Buffer with the elements of an array, which shares its memory where that can be."""
     if isinstance(array, Buffer):
         return array
-    there = shared("the array", array)
+    there = shared("the array", array, Borrowing())
     if there is not None:
         if device is not None and select(device) is not there.device:
             name = there.device.name

@@ -47,9 +47,12 @@ class Program:
     code: Any
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ArrayArgument:
-    """An array in device memory: at an offset in bytes, for arrays that overlap share memory."""
+    """An array in device memory: at an offset in bytes, for arrays that overlap share memory.
+
+    Nobody changes one; frozen, it would take a launch three times as long to make.
+    """
 
     memory: Any
     offset: int
@@ -69,6 +72,19 @@ class Lent(NamedTuple):
 
     is_aligned: bool  # to 16 bytes
     is_read_only: bool
+
+
+class Held(NamedTuple):
+    """What another library's array holds, in row-major order, where memory has addresses: a buffer
+    of the array's device."""
+
+    keeps: object  # the memory
+    pointer: int
+    home: tuple[int, int]  # the memory's device, as DLPack says it
+    dtype: DType
+    shape: tuple[int, ...]
+    size: int  # in bytes
+    is_read_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,9 +240,18 @@ class Device:
         that cannot be."""
         return None
 
-    def share(self, name: str, value: Any) -> tuple[ArrayArgument, Lent]:
-        """An argument of a name, which is another library's array in this device's memory."""
+    def order_with(self, library: str) -> Any:
+        """How launches from now on are ordered with another library's work."""
+        return None
+
+    def share(self, name: str, value: Any, order: Any) -> tuple[ArrayArgument, Lent]:
+        """An argument of a name, which is another library's array in this device's memory, with
+        what `order_with` gave for the library."""
         raise ArgumentError(f"{name} is an array that {self.name} cannot use")
+
+    def lend(self, held: Held, order: Any) -> tuple[ArrayArgument, Lent]:
+        """The same of an array that told what it holds."""
+        raise NotImplementedError
 
     def overlap(self, one: ArrayArgument, other: ArrayArgument) -> bool:
         """Whether two whole memories have bytes in common."""

@@ -13,14 +13,18 @@ from iris.runtime.device import Array
 HOMES = {2: "cuda", 8: "metal"}
 
 
-def home_of(value: object) -> str | None:
-    """The device in whose memory an array of another library is; None if that is the host's."""
+def library_of(value: object) -> str:
+    """The library that an array is of."""
+    return type(value).__module__.partition(".")[0]
+
+
+def home_of(value: object) -> tuple[int, int] | None:
+    """Where another library's array is, as DLPack says it, if a device has that memory."""
     ask = getattr(value, "__dlpack_device__", None)
     if ask is None or isinstance(value, (np.ndarray, np.generic, type)):
         return None
     kind, number = ask()
-    name = HOMES.get(int(kind))
-    return f"{name}:{int(number)}" if name is not None and number else name
+    return (int(kind), int(number)) if int(kind) in HOMES else None
 
 
 def as_array(name: str, value: object) -> Array | None:

@@ -15,6 +15,7 @@ from iris.ir.types import u32
 from iris.runtime.cache import Cache
 from iris.runtime.device import MOST_BYTES, Array, ArrayArgument, Usage, stored
 from iris.runtime.failure import Failure
+from iris.runtime.finalizers import until_shutdown
 
 # As many blocks are kept at most for those who want memory of the same size.
 MOST_BLOCKS = 256
@@ -120,18 +121,25 @@ def barriers_among(launches: Sequence[Accesses]) -> list[bool]:
 class Memory:
     """A block for as long as somebody refers to this; `keeps` is what must live as long."""
 
-    __slots__ = ("__weakref__", "_give_back", "block", "keeps")
+    __slots__ = ("__weakref__", "block", "keeps")
 
-    def __init__(
-        self, block: Block, give_back: Callable[[Block], None] | None, keeps: object = None
-    ):
+    def __init__(self, block: Block, keeps: object = None):
         self.block = block
         self.keeps = keeps
+
+
+class _OfPool(Memory):
+    """Memory whose block goes back to a pool."""
+
+    __slots__ = ("_give_back",)
+
+    def __init__(self, block: Block, give_back: Callable[[Block], None]):
+        super().__init__(block)
         self._give_back = give_back
 
+    @until_shutdown
     def __del__(self) -> None:
-        if self._give_back is not None:
-            self._give_back(self.block)
+        self._give_back(self.block)
 
 
 class _Span:
@@ -209,7 +217,7 @@ class Pool:
                 f"{device} could not make a buffer of {size} bytes beside {self.lent} that are in "
                 "use; free some"
             )
-        return Memory(block, None) if persistent else self.lend(block)
+        return Memory(block) if persistent else self.lend(block)
 
     def take(self, size: int) -> Block | None:
         """A block of a size, to be lent."""
@@ -224,7 +232,7 @@ class Pool:
 
     def lend(self, block: Block) -> Memory:
         """Memory that gives the block back when it goes."""
-        memory = Memory(block, self._give_back)
+        memory = _OfPool(block, self._give_back)
         self._lent.add(block)
         return memory
 

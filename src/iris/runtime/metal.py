@@ -50,6 +50,7 @@ from iris.runtime.device import (
     as_stored,
 )
 from iris.runtime.encoded_template import EncodedTemplate
+from iris.runtime.foreign import library_of
 from iris.runtime.indirect_commands import MOST_COMMANDS, IndirectReplay, Maker
 from iris.runtime.memory import Block, Foreign, Memory, Pool, usage, view, wait_for, words
 from iris.runtime.messages import (
@@ -312,15 +313,19 @@ class Metal(Device):
             buffer = self.messages.new_buffer_around(self._device, start, size, SHARED, None)
         if buffer is None:
             return None
-        return Memory(Block(buffer, start, size), None, keeps=array)
+        return Memory(Block(buffer, start, size), keeps=array)
 
-    def share(self, name: str, value: Any) -> tuple[ArrayArgument, Lent]:
-        library = sharing.library_of(value)
-        wait = sharing.WAITS.get(library)
-        if wait is None:
+    def order_with(self, library: str) -> Callable[[], object] | None:
+        return sharing.WAITS.get(library)
+
+    def share(
+        self, name: str, value: Any, order: Callable[[], object] | None
+    ) -> tuple[ArrayArgument, Lent]:
+        library = library_of(value)
+        if order is None:
             raise ArgumentError(f"{name} is an array of {library}, and nothing waits for its work")
         found, dtype = sharing.taken(name, value, (dlpack.METAL, 0))
-        wait()
+        order()
         memory = self._foreign.get(found.data)
         if memory is None:
             buffer = Foreign(found.data)
@@ -329,10 +334,10 @@ class Metal(Device):
                 size = self.messages.length(buffer.pointer)
             if contents is None:
                 raise ArgumentError(f"{name} is in memory that the CPU cannot reach; pass a copy")
-            memory = Memory(Block(buffer, contents, size), None, keeps=found)
+            memory = Memory(Block(buffer, contents, size), keeps=found)
             self._foreign[found.data] = memory
         if library not in sharing.UNCHANGING:
-            memory.block.home = wait
+            memory.block.home = order
         lent = Lent(
             is_aligned=found.offset % 16 == 0,
             is_read_only=found.read_only or library in sharing.UNCHANGING,

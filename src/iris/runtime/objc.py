@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from iris.errors import IrisError
+from iris.runtime.finalizers import until_shutdown
 
 Pointer = ctypes.c_void_p
 UInteger = ctypes.c_size_t  # NSUInteger
@@ -57,12 +58,9 @@ class Object:
         if pointer is not None:
             self._runtime.release(pointer)
 
+    @until_shutdown
     def __del__(self) -> None:
-        # While the interpreter shuts down, what is needed for it may be gone.
-        try:  # noqa: SIM105, for what would suppress it may be gone, too
-            self.release()
-        except (AttributeError, TypeError):
-            pass
+        self.release()
 
 
 class Runtime:

@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from math import prod
 from typing import Any
 
 from iris.errors import ArgumentError, DTypeError
 from iris.ir.types import DTYPES, DType, bf16, bool_
 from iris.runtime import dlpack
-from iris.runtime.device import stored
+from iris.runtime.device import Held, stored
+
+Reader = Callable[[Any], Held | None]
+
+
+def _stream_of_torch(torch: Any, gpu: int) -> int:
+    """Torch makes an object of its stream in Python; its own compiler asks for the handle alone."""
+    ask = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+    return int(torch.cuda.current_stream(gpu).cuda_stream) if ask is None else ask(gpu)
+
 
 #: The stream on which a library works now on one of the GPUs, by the name of the library; others
 #: work on the default stream of CUDA.
 CURRENT_STREAM: Mapping[str, Callable[[Any, int], int]] = {
-    "torch": lambda torch, gpu: int(torch.cuda.current_stream(gpu).cuda_stream),
+    "torch": _stream_of_torch,
     "cupy": lambda cupy, gpu: int(cupy.cuda.get_current_stream(gpu).ptr),
 }
 DEFAULT_STREAM = 1  # how DLPack calls it
@@ -45,39 +55,51 @@ ELEMENTS = {dtype: _element(dtype) for dtype in DTYPES.values()}
 _DTYPES = {element: dtype for dtype, element in ELEMENTS.items()}
 
 
-@cache
-def _elements_of_torch(torch: Any) -> dict[Any, tuple[int, int, int]]:
-    """The dtypes of torch that kernels have."""
-    names = {
-        stored(dtype).name: element for dtype, element in ELEMENTS.items() if dtype is not bf16
-    }
-    names["bfloat16"] = ELEMENTS[bf16]
-    return {getattr(torch, name): e for name, e in names.items() if hasattr(torch, name)}
-
-
-def _given_by_torch(torch: Any, tensor: Any) -> dlpack.Given | None:
-    """What a plain tensor holds.  An alias is kept, for the tensor may be given other memory."""
-    if type(tensor) is not torch.Tensor or tensor.layout is not torch.strided:
+def _reader_of_torch(torch: Any, kind: type) -> Reader | None:
+    """How plain tensors on a GPU tell what they hold.  The stream is the one on which torch works,
+    so nothing has to wait."""
+    if kind not in (torch.Tensor, torch.nn.Parameter):
         return None
-    element = _elements_of_torch(torch).get(tensor.dtype)
-    if element is None or tensor.requires_grad or tensor.is_neg() or not tensor.is_contiguous():
-        return None
-    home, shape = (dlpack.GPU, tensor.get_device()), tuple(tensor.shape)
-    pointer = tensor.data_ptr()
-    return dlpack.Given(tensor.detach(), pointer, 0, home, element, shape, None, False)
+    named = {stored(dtype).name: dtype for dtype in DTYPES.values() if dtype is not bf16}
+    named["bfloat16"] = bf16
+    dtypes = {getattr(torch, n): dtype for n, dtype in named.items() if hasattr(torch, n)}
+    strided = torch.strided
+
+    @lru_cache(maxsize=1 << 12)
+    def form(kind: Any, shape: Sequence[int]) -> tuple[DType, tuple[int, ...], int] | None:
+        dtype = dtypes.get(kind)
+        if dtype is None:
+            return None
+        return dtype, tuple(shape), prod(shape) * stored(dtype).itemsize
+
+    def read(tensor: Any) -> Held | None:
+        if not tensor.is_cuda or tensor.layout is not strided or tensor.requires_grad:
+            return None
+        if not tensor.is_contiguous() or tensor.is_neg():
+            return None
+        of_equal = form(tensor.dtype, tensor.shape)
+        if of_equal is None:
+            return None
+        try:
+            # The storage is kept, for the tensor may be given another one.
+            keeps, pointer = tensor.untyped_storage(), tensor.data_ptr()
+        except RuntimeError:  # a tensor within vmap has none
+            return None
+        return Held(keeps, pointer, (dlpack.GPU, tensor.get_device()), *of_equal)
+
+    return read
 
 
-#: What an array on a kind of GPU holds, as its library says it, by the name of that: in place of
-#: DLPack, which costs far more. The stream is the one on which the library works, so nothing has to
-#: wait. None, where DLPack is to be asked, which also tells why an array is not shared.
-_GIVEN: Mapping[tuple[str, int], Callable[[Any, Any], dlpack.Given | None]] = {
-    ("torch", dlpack.GPU): _given_by_torch
-}
+#: What makes the readers of the types of a library, by its name.
+_READERS: Mapping[str, Callable[[Any, type], Reader | None]] = {"torch": _reader_of_torch}
 
 
-def library_of(value: object) -> str:
-    """The library that an array is of."""
-    return type(value).__module__.partition(".")[0]
+def reader_of(kind: type) -> Reader:
+    """How arrays of a type tell what they hold; one that knows nothing, where DLPack is asked."""
+    library = kind.__module__.partition(".")[0]
+    make = _READERS.get(library)
+    reader = None if make is None else make(sys.modules[library], kind)
+    return reader or (lambda value: None)
 
 
 def current_stream(library: str, gpu: int) -> int:
@@ -90,11 +112,8 @@ def taken(
     name: str, value: Any, home: tuple[int, int], **options: Any
 ) -> tuple[dlpack.Given, DType]:
     """An array of another library in the memory of a GPU; options go to the library."""
-    library = library_of(value)
-    ask = _GIVEN.get((library, home[0]))
     try:
-        found = None if ask is None else ask(sys.modules[library], value)
-        found = found or dlpack.given(value, **options)
+        found = dlpack.given(value, **options)
     except (AttributeError, BufferError, RuntimeError, TypeError, ValueError) as error:
         raise ArgumentError(f"{name} does not share its memory: {error}") from None
     if found is None:

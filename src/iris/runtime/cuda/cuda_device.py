@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
+from itertools import product
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,7 @@ from iris.runtime.device import (
     ArrayArgument,
     Device,
     Grid,
+    Held,
     LaunchTemplate,
     Lent,
     Program,
@@ -46,7 +48,8 @@ from iris.runtime.device import (
     as_stored,
     stored,
 )
-from iris.runtime.memory import Block, Foreign, Memory, Pool, usage, wait_for
+from iris.runtime.foreign import library_of
+from iris.runtime.memory import Block, Memory, Pool, usage, wait_for
 from iris.runtime.recent import Recent
 from iris.targets import nvidia
 
@@ -61,6 +64,8 @@ _MOST_MODULES = 256
 _PLAIN_SHARED_BYTES = 48 * 1024
 # The first with products of bf16 matrices. [PTX ISA: mma]
 _LEAST_CAPABILITY = 8
+# By whether an array is aligned, and read-only.
+_LENT = {facts: Lent(*facts) for facts in product((False, True), repeat=2)}
 # Programs that the hardware numbers along y and z. [CUDA C++ Programming Guide]
 _MOST_ALONG = 65535
 
@@ -244,21 +249,23 @@ class Cuda(Device):
 
     # Other libraries' arrays.
 
-    def share(self, name: str, value: Any) -> tuple[ArrayArgument, Lent]:
+    def order_with(self, library: str) -> Stream:
+        return self._foreign_stream(self._sharing.current_stream(library, self.home[1]))
+
+    def share(self, name: str, value: Any, order: Stream) -> tuple[ArrayArgument, Lent]:
         sharing = self._sharing
-        library = sharing.library_of(value)
-        stream = sharing.current_stream(library, self.home[1])
-        found, dtype = sharing.taken(
-            name, value, self.home, stream=stream or sharing.DEFAULT_STREAM
-        )
+        stream = int(order.handle) or sharing.DEFAULT_STREAM
+        found, dtype = sharing.taken(name, value, self.home, stream=stream)
         size = prod(found.shape) * stored(dtype).itemsize
-        memory = Memory(Block(Foreign(found.pointer), None, size), None, keeps=found)
-        memory.block.home = self._foreign_stream(stream)
-        lent = Lent(
-            is_aligned=found.pointer % 16 == 0,
-            is_read_only=found.read_only or library in sharing.UNCHANGING,
-        )
-        return ArrayArgument(memory, 0, dtype, found.shape), lent
+        is_read_only = found.read_only or library_of(value) in sharing.UNCHANGING
+        held = Held(found, found.pointer, self.home, dtype, found.shape, size, is_read_only)
+        return self.lend(held, order)
+
+    def lend(self, held: Held, order: Stream) -> tuple[ArrayArgument, Lent]:
+        block = Block(held, None, held.size)
+        block.home = order
+        argument = ArrayArgument(Memory(block), 0, held.dtype, held.shape)
+        return argument, _LENT[held.pointer % 16 == 0, held.is_read_only]
 
     def _foreign_stream(self, handle: int) -> Stream:
         known = self._foreign.get(handle)

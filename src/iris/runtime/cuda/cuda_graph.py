@@ -13,13 +13,14 @@ from iris.runtime.compiled_kernel import MemoryNumbers
 from iris.runtime.cuda.cuda_streams import Launch, Launches, Stream, Streams, parameters_of
 from iris.runtime.cuda.driver import call
 from iris.runtime.device import Device, LaunchTemplate, Place, RecordedLaunch, Replay
+from iris.runtime.finalizers import until_shutdown
 
 
 class Graph:
     """Kernels that run one after the other, as in a stream."""
 
     def __init__(self, launches: Sequence[Launch]):
-        # The module may go before this.
+        # Of the driver that made it.
         self._destroy = cuda.cuGraphDestroy, cuda.cuGraphExecDestroy
         self._graph = call(cuda.cuGraphCreate, 0)
         self._nodes: list[Any] = []
@@ -36,6 +37,7 @@ class Graph:
         node = self._nodes[number]
         call(cuda.cuGraphExecKernelNodeSetParams, self.launchable, node, node_of(launch))
 
+    @until_shutdown
     def __del__(self) -> None:
         graph, launchable = self._destroy
         if hasattr(self, "launchable"):

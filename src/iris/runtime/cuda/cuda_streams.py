@@ -26,6 +26,7 @@ from iris.runtime.compiled_kernel import CompiledKernel
 from iris.runtime.cuda.driver import Context, Event, Fault, call, error_text, failed
 from iris.runtime.device import Grid, Timing
 from iris.runtime.failure import Failures
+from iris.runtime.finalizers import until_shutdown
 from iris.runtime.memory import MOST_USES, Block, Memory, Use
 
 # As many launches may be unsettled before a launch waits for the first of them.
@@ -210,6 +211,7 @@ class Stream:
             with streams.context:
                 self._last = Event()
 
+    @until_shutdown
     def __del__(self) -> None:
         if self._destroy is not None:
             self._destroy(self.handle)

@@ -8,6 +8,7 @@ from typing import Any
 from cuda.bindings import driver as cuda
 
 from iris.errors import DeviceError
+from iris.runtime.finalizers import until_shutdown
 
 _STATUS = cuda.CUresult
 # What a kernel does that ends all work of the process on the GPU.  Whichever call comes next
@@ -63,7 +64,7 @@ class Context:
     __slots__ = ("_handle", "_pop", "_push")
 
     def __init__(self, device: Any):
-        # The module may go before memory does.
+        # Looked up once, for each launch needs them.
         self._push, self._pop = cuda.cuCtxPushCurrent, cuda.cuCtxPopCurrent
         self._handle = call(cuda.cuDevicePrimaryCtxRetain, device)
 
@@ -86,6 +87,7 @@ class Allocation:
         with context:
             self.pointer = int(call(cuda.cuMemAlloc, size))
 
+    @until_shutdown
     def __del__(self) -> None:
         if hasattr(self, "pointer"):
             with self._context:
@@ -114,6 +116,7 @@ class Event:
     def seconds_since(self, other: Event) -> float:
         return float(call(cuda.cuEventElapsedTime, other.handle, self.handle)) / 1000
 
+    @until_shutdown
     def __del__(self) -> None:
         if hasattr(self, "handle"):
             self._destroy(self.handle)
