@@ -68,6 +68,21 @@ def test_a_tensor_that_was_given_other_memory_is_read_anew(torch: Torch, driver:
     assert len(launches(driver)) == 2
 
 
+def test_a_tensor_that_is_negated_when_read_is_refused(torch: Torch, driver: Driver) -> None:
+    """DLPack gives its memory, in which the elements have the other sign."""
+    x, out = Tensor((1000,)), Tensor((1000,))
+    for is_negated in (False, True, False, True):
+        x.facts["is_neg"] = is_negated
+        if not is_negated:
+            double[16](x, out, 1000)
+            continue
+        with pytest.raises(ArgumentError, match=r"X is negated .* its \.resolve_neg\(\)"):
+            double[16](x, out, 1000)
+        with pytest.raises(ArgumentError, match=r"the array is negated"):
+            iris.asarray(x)
+    assert len(launches(driver)) == 2 and x.capsules == 0
+
+
 def kinds_of(kernel: Any) -> int:
     return len(kernel._specialisations().compiled)
 

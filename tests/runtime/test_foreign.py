@@ -108,6 +108,33 @@ def test_what_is_not_shared_is_an_error_that_names_the_argument() -> None:
             iris.asarray(value)
 
 
+class Negated(Tensor):
+    """A view of torch, such as the imaginary part of a conjugate."""
+
+    is_negated = True
+
+    def is_neg(self) -> bool:
+        return self.is_negated
+
+
+def test_views_that_are_negated_when_read_are_refused() -> None:
+    """DLPack says nothing of it, so the sign would be lost."""
+    out = np.zeros(6, ml_dtypes.bfloat16)
+    x = Negated(X)
+    uses: list[tuple[str, Any]] = [
+        ("X", lambda: double[1](x, out, 6)),
+        ("Out", lambda: double[1](X, x, 6)),
+        ("x", lambda: doubled(x)),
+        ("the array", lambda: iris.asarray(x)),
+    ]
+    for name, use in uses:
+        with pytest.raises(ArgumentError, match=rf"^{name} is negated .* its \.resolve_neg\(\)"):
+            use()
+    x.is_negated = False
+    double[1](x, out, 6)
+    assert (out == 2 * X).all()
+
+
 M = np.ma.masked_array(np.arange(6, dtype=np.float32), [0, 1, 0, 1, 0, 0])
 
 

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from iris.runtime.device import ArrayArgument, Device, Held, Lent
 from iris.runtime.devices import select
-from iris.runtime.foreign import HOMES, home_of, library_of
+from iris.runtime.foreign import HOMES, home_of, library_of, refuse_negated
 
 #: A device, what it is given for another library's array in its memory, and facts about that.
 Borrowed: TypeAlias = tuple[Device, ArrayArgument, Lent]
@@ -49,6 +49,7 @@ class Borrowing:
 
             READERS[kind] = sharing.reader_of(kind)
             return self.take(name, value)
+        refuse_negated(name, value)
         on, order = self._places.get((home, kind)) or self._place(home, value)
         argument, lent = on.share(name, value, order)
         return on, argument, lent

@@ -27,12 +27,21 @@ def home_of(value: object) -> tuple[int, int] | None:
     return (int(kind), int(number)) if int(kind) in HOMES else None
 
 
+def refuse_negated(name: str, value: Any) -> None:
+    """Refuse a view of torch whose elements are the negated ones in memory, such as the imaginary
+    part of a conjugate: DLPack gives the memory, and says nothing of the sign."""
+    is_negated = getattr(value, "is_neg", None)
+    if callable(is_negated) and is_negated():
+        raise ArgumentError(f"{name} is negated when it is read; pass its .resolve_neg()")
+
+
 def as_array(name: str, value: object) -> Array | None:
     """An array as NumPy's over the same memory; None if it is no array."""
     if isinstance(value, np.ndarray):
         return value
     if isinstance(value, (np.generic, bool, int, float)):
         return None
+    refuse_negated(name, value)
     try:
         if hasattr(value, "__dlpack__"):
             return _from_dlpack(value)
