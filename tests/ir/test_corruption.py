@@ -8,6 +8,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple
 
@@ -111,11 +112,16 @@ def check(text: str) -> bool:
     return True
 
 
+@lru_cache(256)  # enough for the texts that are garbled time and again
+def spans(cut: str, text: str) -> list[tuple[int, int]]:
+    """Where the tokens of a text start and end."""
+    return [token.span() for token in TOKENS[cut].finditer(text)] or [(0, 0)]
+
+
 def garbled(rng: random.Random, text: str) -> str:
     """A text with a few tokens or characters changed, in any way."""
     for _ in range(rng.choice((1, 1, 1, 2, 5))):
-        tokens = list(TOKENS[rng.choice(list(TOKENS))].finditer(text)) or [re.match("", text)]
-        start, end = rng.choice(tokens).span()  # type: ignore[union-attr]
+        start, end = rng.choice(spans(rng.choice(list(TOKENS)), text))
         at = rng.randrange(len(text) + 1)
         match rng.randrange(8):
             case 0:

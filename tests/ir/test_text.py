@@ -251,6 +251,12 @@ def test_locations_come_back(file: str, line: int) -> None:
     assert " at " not in to_text(module)
 
 
+@pytest.mark.parametrize("place", ['at "a.py":7', 'at\t"a.py" : 7', 'at "\\u0061.py":007'])
+def test_a_location_may_be_written_otherwise(place: str) -> None:
+    module = parse(f"func tile @f() {{\n  return {place}\n}} {place}\n")
+    assert locations(module) == [Location("a.py", 7)] * 2
+
+
 def test_ops_without_a_location_get_their_line() -> None:
     text = "# A comment.\n\n" + TEXTS["control"]
     lines = text.splitlines()
@@ -473,6 +479,10 @@ def error(body: str, arguments: str = "%x: f32, %n: i32, %X: ptr<f32>") -> tuple
         ("  yield", "the regions of func end with return", "yield"),
         ('  return at "model.py', "the string does not end on its line", '"model.py'),
         ('  return at "\\q":1', "bad escape", '"\\q":1'),
+        ('  return at "a\tb":1', "bad escape", '"a\tb":1'),
+        ('  return at "a":2147483648', "out of range: 0 to 2147483647", "2147483648"),
+        ('  return at "a":7x8', "expected a line number", "7x8"),
+        ('  return at "a" 7', "expected ':'", "7"),
         ("  ünused", "no token starts with 'ü'", "ünused"),
         ("  %ü: f32 = exp %x", "'%' starts a name, of ASCII letters", "%ü: f32 = exp %x"),
         (

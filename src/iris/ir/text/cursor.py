@@ -17,10 +17,12 @@ from iris.ir.types import DType, Kind
 T = TypeVar("T")
 
 # A token, and what stands between it and the next one.  Most tokens are of the first kinds.  The
-# kinds follow from how tokens start: a group for each takes twice the time.
+# kinds follow from how tokens start: a group for each takes twice the time.  A location is one
+# token if it is as the printer mostly writes it, for each op has one.
 _TOKEN = re.compile(
     r"""( [{}()\[\]<>,:=]
       | %(?:[A-Za-z_]\w*|\d+)             # a value
+      | at\ "[^"\\\x00-\x1f]*":\d{1,9}(?![\w.])  # a location
       | [A-Za-z_][\w.\-]*                 # a word
       | "(?:[^"\\\n]|\\.)*"
       | \d+(?:x\d+)*x[A-Za-z]\w*          # a shape and a dtype
@@ -56,7 +58,7 @@ def token_at(line: str, start: int) -> str:
 
 class Cursor:
     """The token under it is `text`, of a `kind` (value, symbol, string, shaped, number, word,
-    mark or end), at `offset` in the source."""
+    location, mark or end), at `offset` in the source."""
 
     __slots__ = (
         "_counted",
@@ -86,6 +88,8 @@ class Cursor:
             if len(text) == 1 and text not in _WHOLE:
                 self._refuse()
             kinds[text] = _KINDS.get(text[0]) or _kind_of_number(text)
+            if text.startswith("at "):
+                kinds[text] = "location"
         self._kinds = [kinds[text] for text in self._texts]
         self._texts.append(END)
         self._kinds.append("end")

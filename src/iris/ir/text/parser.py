@@ -6,7 +6,6 @@ keeps, for the op in hand, where in the text each of its fields stands.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, NoReturn
@@ -23,7 +22,6 @@ from iris.ir.types import Type
 from iris.ir.verify import DEEPEST, operand_mistake, verify_arguments, verify_header
 
 _AN_OP = "an op or a result, such as %x: f32 = ..."
-_PLACE = 4  # tokens of a location, `at "kernel.py":7`, which many ops share
 
 
 def parse(text: str, file: str | None = None) -> Module:
@@ -51,9 +49,10 @@ class _Parser:
         self.values: dict[str, Value] = {}
         self.gone: set[str] = set()  # names of regions that have ended
         self.hints = Hints()
-        self.locations: dict[tuple[str, ...], Location] = {}
+        self.locations: dict[str, Location] = {}  # by the token, for many ops share one
         self.level: Level | None = None
-        self.function: Func | None = None
+        self.function: Any = None  # the one in hand
+        self.placed: set[Type] = set()  # types of results that are right in it
         self.depth = 0
 
     def module(self) -> Module:
@@ -77,7 +76,7 @@ class _Parser:
 
     # One op.
 
-    def op(self, region: Region) -> None:
+    def op(self, region: Region) -> Op:
         """Read one op to the end of a region."""
         cursor = self.cursor
         line = cursor.line if self.file is not None else 0
@@ -108,15 +107,24 @@ class _Parser:
             value.name = self._hint(name, op.result_name())
         region.append(op)
         if isinstance(op, Func):
-            self.function = op
-        self._verified(verify_header, op, places)
-        self._verified(verify_placed_results, op, places, self.function)
+            self.function, self.placed = op, set()
+        try:
+            verify_header(op)
+            for value in op.results:
+                if value.type not in self.placed:
+                    verify_placed_results(op, self.function)
+                    self.placed.add(value.type)
+        except VerifyError as error:
+            raise self._pointed(error, op, places) from None
         for position, inner in enumerate(regions):
             if position:
                 arguments, _ = self._opening(spec, position, inner, places)
                 places.end = cursor.mark
-            self._verified(verify_arguments, op, places, position)
-            self._verified(verify_placed_arguments, op, places, position, self.function)
+            try:
+                verify_arguments(op, position)
+                verify_placed_arguments(op, position, self.function)
+            except VerifyError as error:
+                raise self._pointed(error, op, places) from None
             self._region(op, inner, arguments)
         op.location = self._location(line)
         for name, value in zip(names, op.results, strict=True):
@@ -124,6 +132,7 @@ class _Parser:
                 mark = places.fields["results", value.index] - 2
                 raise cursor.error_at(cursor.offset_at(mark), f"{name} is defined twice")
             self.values[name] = value
+        return op
 
     def _results(self, places: _Places) -> tuple[list[str], list[Type]]:
         """`%a: f32, %b: i32 =`"""
@@ -206,13 +215,14 @@ class _Parser:
             names = ", ".join(f.name for f in fixed)
             takes = f"{spec.op_name} takes {len(fixed)} operands: {names}"
             raise cursor.error_at(cursor.offset_at(places.name), takes)
-        for before, declared in pairwise(spec.optionals):
-            if declared.name in named and before.name not in named:
-                mark = places.fields[declared.name, 0] - 2
-                raise cursor.error_at(
-                    cursor.offset_at(mark), f"{declared.name} needs {before.name} as well"
-                )
-        operands += [named[f.name] for f in spec.optionals if f.name in named]
+        if named and spec.optionals:
+            for before, declared in pairwise(spec.optionals):
+                if declared.name in named and before.name not in named:
+                    mark = places.fields[declared.name, 0] - 2
+                    raise cursor.error_at(
+                        cursor.offset_at(mark), f"{declared.name} needs {before.name} as well"
+                    )
+            operands += [named[f.name] for f in spec.optionals if f.name in named]
         if len(spec.variadics) > 1:
             operands += self._groups(spec, places, named)
         return operands, named
@@ -263,13 +273,13 @@ class _Parser:
         """An operand of a field.  Its type is checked right here, for what follows may be wrong
         only because of it."""
         cursor = self.cursor
-        places.fields[declared.name, index] = cursor.mark
+        mark = places.fields[declared.name, index] = cursor.mark
         value = self.values.get(cursor.text)
         if value is None:
             self._refuse_operand()
         cursor.advance()
         if value.type not in declared.constraint:
-            offset = cursor.offset_at(places.fields[declared.name, index])
+            offset = cursor.offset_at(mark)
             raise cursor.error_at(offset, operand_mistake(spec.op_name, declared, value.type))
         return value
 
@@ -334,13 +344,14 @@ class _Parser:
         outside = dict(self.values)
         self.values.update(arguments)
         self.depth += 1
-        while region.last is None or not region.last.terminator:
-            if cursor.at("}"):
+        last: Op | None = None
+        while last is None or not last.terminator:
+            if cursor.text == "}":
                 end = "return" if op.isolated else "yield"
                 raise cursor.error(f"expected '{end}' before the end of the region")
-            self.op(region)
+            last = self.op(region)
         if not cursor.at("}"):
-            cursor.fail(f"'}}' after {region.last.name}")
+            cursor.fail(f"'}}' after {last.name}")
         cursor.advance()
         self.depth -= 1
         self.gone.update(self.values.keys() - outside.keys())
@@ -350,27 +361,18 @@ class _Parser:
 
     def _location(self, line: int) -> Location | None:
         cursor = self.cursor
-        if cursor.text != "at":
-            return Location(self.file, line) if self.file is not None else None
-        words = cursor.ahead(_PLACE)
-        known = self.locations.get(words)
-        if known is not None:
-            cursor.skip(_PLACE)
+        if cursor.kind == "location":
+            text = cursor.advance()
+            known = self.locations.get(text)
+            if known is None:
+                _, file, number = text.split('"')
+                known = self.locations[text] = Location(file, int(number[1:]))
             return known
-        cursor.advance()
+        if not cursor.accept("at"):
+            return Location(self.file, line) if self.file is not None else None
         file = cursor.string()
         cursor.expect(":")
-        location = Location(file, cursor.integer(0, 2**31 - 1, "a line number"))
-        self.locations[words] = location
-        return location
-
-    def _verified(
-        self, check: Callable[..., None], op: Op, places: _Places, *arguments: object
-    ) -> None:
-        try:
-            check(op, *arguments)
-        except VerifyError as error:
-            raise self._pointed(error, op, places) from None
+        return Location(file, cursor.integer(0, 2**31 - 1, "a line number"))
 
     def _pointed(self, error: VerifyError, op: Op, places: _Places) -> ParseError:
         """A rule broken, as an error at the token that breaks it."""
