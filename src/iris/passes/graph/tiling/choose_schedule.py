@@ -52,12 +52,11 @@ def cheapest_schedule(
     if len(schedules) == 1:
         return schedules[0]
 
-    # Of equal cost, that which waits less, or has more programs, if too few, or loads less.
-    def key(schedule: KernelSchedule) -> tuple[int, float, float, float, int]:
+    # Of equal cost, that which has more programs, if too few, or loads less.
+    def key(schedule: KernelSchedule) -> tuple[int, float, float, int]:
         cost = cost_of(schedule, target)
         programs = inf if cost.fills_cores else cost.programs
-        waits = cost.waiting_microseconds
-        return cost.spilled, cost.microseconds, waits, -programs, cost.traffic
+        return cost.spilled, cost.microseconds, -programs, cost.traffic
 
     return min(schedules, key=key)
 

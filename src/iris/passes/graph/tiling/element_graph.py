@@ -143,7 +143,7 @@ class ElementGraph:
             return size
         for expr in self.exprs.values():
             if isinstance(expr, Piecewise):
-                for condition in (c for conditions, _ in expr.cases for c in conditions):
+                for condition in expr.conditions:
                     if condition.index.terms == ((axis, 1),):
                         start = condition.index.constant
                         size = gcd(size, condition.low - start, condition.high - start)

@@ -379,7 +379,7 @@ class Fusion:
 
     def _inline_many(self, kernel: Candidate) -> Candidate | None:
         """Compute in a kernel values that no other one needs: one, or two, four, eight and so on at
-        once, where nothing is recomputed for that, and as many programs compute it.
+        once, where that takes less even without the launches it saves, and as many programs do it.
 
         To plan the kernel again for each of them would take time that is quadratic in them.  A few
         are left to be tried one by one.
@@ -398,11 +398,10 @@ class Fusion:
             except CannotFuse:
                 break
             else:
-                # With more of them it may recompute nothing, in as many programs.
-                if (
-                    new.cost.flops <= sum(k.cost.flops for k in replaced)
-                    and new.cost.programs >= max(k.cost.programs for k in replaced)
-                    and new.cost.microseconds < sum(k.cost.microseconds for k in replaced)
+                # With more of them it may take less, in as many programs.
+                running = sum(k.cost.running_microseconds for k in replaced)
+                if new.cost.running_microseconds <= running and new.cost.programs >= max(
+                    k.cost.programs for k in replaced
                 ):
                     grown, inlined = new, count
             count *= 2

@@ -33,7 +33,6 @@ from iris.passes.graph.tiling.element_exprs import (
     Aggregate,
     Contraction,
     LoadExpr,
-    Pointwise,
     ReduceExpr,
     SplatExpr,
 )
@@ -228,9 +227,11 @@ def _program(schedule: KernelSchedule, target: Target) -> _Program:
         times = repeated.get(ref, 1)
         if isinstance(expr, LoadExpr):
             _access(counts, schedule, ref, expr.offset, along[ref], times, target)
-        elif isinstance(expr, Pointwise):
-            for unit, amount in facts[type(expr.op)].work.items():
-                counts.work[unit] += int(amount * times * _computed(schedule, along[ref]))
+        elif expr.ops:
+            computed = times * _computed(schedule, along[ref])
+            for op in expr.ops:
+                for unit, amount in facts[op].work.items():
+                    counts.work[unit] += amount * computed
         elif isinstance(expr, Contraction) and (dot := _dot(schedule, ref, expr)):
             dots.append(dot)
         elif isinstance(expr, Aggregate):
