@@ -495,18 +495,30 @@ class Fusion:
         dispatch = self.target.dispatch_microseconds
         most = own.cost.microseconds + sum(k.cost.microseconds for k in readers)
         _, read = self._needed((later,))
-        # What waits for one more kernel could not be merged with those that do not.
-        waits = any(v in self.kernels and v not in own.inputs for v in read)
+        awaited = [self.kernels[v] for v in read if v in self.kernels and v not in own.inputs]
         outputs = [(later,), *[k.outputs for k in readers]]
         new: list[Candidate] = []
         # No kernel takes less than its dispatch: mostly, that tells before they are planned.
         times = [dispatch for _ in outputs]
-        while sum(times) + waits * dispatch <= most:
+        while sum(times) + bool(awaited) * dispatch <= most:
             if len(new) == len(outputs):
+                # What waits for other kernels is merged neither with them nor with what does not.
+                if sum(times) + max([self._saved(own, k) for k in awaited], default=0) > most:
+                    break
                 return new
             new.append(self._candidate(outputs[len(new)]))
             times[len(new) - 1] = new[-1].cost.microseconds
         raise CannotFuse("it costs more to store it later")
+
+    def _saved(self, one: Candidate, other: Candidate) -> float:
+        """The microseconds that one kernel instead of two saves; at least a launch, as it may be
+        merged with another one."""
+        launch = self.target.dispatch_microseconds
+        try:
+            together = self._merged(one, other).cost.microseconds
+        except CannotFuse:
+            return launch
+        return max(launch, one.cost.microseconds + other.cost.microseconds - together)
 
     def _adopt(self, kernels: Iterable[Candidate]) -> None:
         for kernel in kernels:
