@@ -503,12 +503,21 @@ class Fusion:
         while sum(times) + bool(awaited) * dispatch <= most:
             if len(new) == len(outputs):
                 # What waits for other kernels is merged neither with them nor with what does not.
-                if sum(times) + max([self._saved(own, k) for k in awaited], default=0) > most:
+                apart = [k for k in awaited if not self._takes_in(new[0], k)]
+                if sum(times) + max([self._saved(own, k) for k in apart], default=0) > most:
                     break
                 return new
             new.append(self._candidate(outputs[len(new)]))
             times[len(new) - 1] = new[-1].cost.microseconds
         raise CannotFuse("it costs more to store it later")
+
+    def _takes_in(self, kernel: Candidate, other: Candidate) -> bool:
+        """Whether a kernel costs less that computes what another one writes for it."""
+        try:
+            together = self._candidate(kernel.outputs, other.outputs).cost.microseconds
+        except CannotFuse:
+            return False
+        return together < kernel.cost.microseconds + other.cost.microseconds
 
     def _saved(self, one: Candidate, other: Candidate) -> float:
         """The microseconds that one kernel instead of two saves; at least a launch, as it may be
