@@ -117,7 +117,7 @@ class _Work:
 
 
 @lru_cache(maxsize=16)  # of the few kernels whose schedules are compared at a time
-def _work(elements: ElementGraph, loops: _Loops) -> dict[tuple[frozenset[Axis], int], _Work]:
+def work_of(elements: ElementGraph, loops: _Loops) -> dict[tuple[frozenset[Axis], int], _Work]:
     """The work of a kernel beside aggregates, by the axes along which it differs and by how many
     loops do it: most elements differ along the same few sets of axes."""
     work: defaultdict[tuple[frozenset[Axis], int], _Work] = defaultdict(_Work)
@@ -143,7 +143,7 @@ def cost_of(schedule: KernelSchedule, target: Target) -> Cost:
     simdgroups = _simdgroups(schedule, target)
     # Of what is reduced, the threads have parts.
     threads = 1 if elements.aggregates else simdgroups * target.simdgroup_width
-    for (axes, times), work in _work(elements, tuple(loops.items())).items():
+    for (axes, times), work in work_of(elements, tuple(loops.items())).items():
         count = schedule.evaluations(axes)
         traffic += times * count * work.loaded
         reloaded += (times - 1) * count * work.loaded
@@ -279,6 +279,7 @@ def _stores(schedule: KernelSchedule, target: Target) -> _Stores:
     return _Stores(traffic, collected, in_turn)
 
 
+@lru_cache(maxsize=16)  # of the few schedules that are compared at a time
 def loops_of(schedule: KernelSchedule) -> Mapping[ElementRef, int]:
     """In how many loops of a program, one after the other, an element is computed.
 
