@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from iris.frontend.arrays.protocol import UFUNCS
 from iris.testing import array_probes
 from iris.testing.array_probes import BYTES, Probe, Probes
+from iris.testing.numpy_expressions import Expression, in_bf16
 from support import counts
 
 
@@ -40,14 +41,14 @@ def test_probes_vary() -> None:
         "einsum",
     )
     for probe in drawn(1500):
-        parts.update(part for part in known if part in probe.expression)
-        for x in probe.arguments.values():
+        parts.update(part for part in known if part in probe.expression.text)
+        for x in probe.expression.arguments.values():
             dtypes[x.dtype.name] += 1
             if x.dtype.kind == "f":
                 zeros = np.sum(np.signbit(x) & (x == 0))
                 numbers = np.add(numbers, (np.isnan(x).sum(), np.isinf(x).sum(), zeros)).tolist()
     assert min(parts[part] for part in known) >= 5, parts
-    assert dtypes.keys() == {*array_probes._DTYPES}
+    assert dtypes.keys() == {*array_probes.DTYPES}
     assert min(numbers) >= 50, numbers
 
 
@@ -56,25 +57,19 @@ def test_numbers_of_bf16_are_rounded_once() -> None:
     x, step = np.ones(1, np.float32), 2.0**-8
     for number, nearest in ((1 + step, 1.0), (1 + step + 2.0**-40, 1 + 2 * step), (1.5, 1.5)):
         for sign in (1, -1):
-            assert array_probes.in_bf16(x, "multiply", sign * number) == sign * nearest
-
-
-def probe_of(text: str, **arguments: Any) -> Probe:
-    probe = Probe(bytes(BYTES))
-    probe.arguments, probe.lines, probe.expression = arguments, [f"v0 = {text}"], text
-    return probe
+            assert in_bf16(x, "multiply", sign * number) == sign * nearest
 
 
 def test_signs_of_zero_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     def wrong(x: Any) -> Any:
         return np.where(x > 0, 1, np.where(x < 0, -1, x)).astype(np.float32)
 
-    probe = probe_of("np.sign(a0)", a0=np.array([-0.0, 2], np.float32))
-    probe.tells_signs = True
-    probe.check()
+    x = np.array([-0.0, 2], np.float32)
+    sign = Expression("np.sign(a0)", {"a0": x}, tells_signs=True)
+    sign.check()
     monkeypatch.setitem(UFUNCS["__call__"], np.sign, wrong)
     with pytest.raises(AssertionError, match=r"np\.sign\(a0\)"):
-        probe.check()
+        sign.check()
 
 
 def test_a_wrong_rule_is_found_and_shown(monkeypatch: pytest.MonkeyPatch) -> None:

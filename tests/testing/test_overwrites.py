@@ -2,104 +2,156 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from hypothesis import Phase, given, settings
+from hypothesis.strategies import SearchStrategy
 
 from iris.ir import Module, Value, metal, tile
 from iris.ir.control import If
-from iris.ir.core import Op, Region, Resource
+from iris.ir.core import Effect, Op, Region, Resource
 from iris.ir.effects import effects_within, may_alias, reads, writes
+from iris.ir.math import Select
 from iris.passes import Pass
-from iris.testing import preserves, programs
+from iris.testing import all_preserve, overwrites, preserves, programs
+from iris.tools.replay import Program
 
-OPS = (tile.Load, tile.Store)
 ACCESSES = (metal.Load, metal.Store, metal.Atomic)
-Place = tuple[Value, Value]
-
-
-def regions(module: Module) -> Iterator[Region]:
-    return (region for op in module.walk() for region in op.regions)
-
-
-def apart(place: Place, touched: Sequence[Value | Resource], bug: str) -> bool:
-    """Whether what an op touches is surely not this place; a wrong pass goes by names."""
-    if bug == "alias":
-        return place[0] not in touched
-    return not any(may_alias(place[0], other) for other in touched)
+LOADS = (tile.Load, tile.LoadTile)
+STORES = (tile.Store, tile.StoreTile)
+ATOMICS = (tile.Atomic, tile.AtomicCas)
 
 
 @dataclass(frozen=True)
-class Forward(Pass):
+class OfMemory(Pass):
+    """A pass over loads and stores that is right but for one thing, which it overlooks."""
+
+    overlooks: str = ""
+
+    def run(self, module: Module) -> None:
+        for function in module:
+            self.block(function.regions[0], {})
+
+    def block(self, region: Region, known: dict[object, Op]) -> None:
+        raise NotImplementedError
+
+    def place(self, op: Any) -> object:
+        """What accesses of the same elements have in common."""
+        if isinstance(op, tile.TileAccess):
+            return op.base, op.limit, op.offsets, op.strides, op.bounds, op.block
+        type_ = op.value.type if isinstance(op, STORES) else op.result.type
+        offset = None if self.overlooks == "offsets" else op.offset
+        return op.base, offset, None if self.overlooks == "masks" else op.mask, type_
+
+    def effects(self, op: Op) -> Sequence[Effect]:
+        overlooked = {
+            "atomics": isinstance(op, ATOMICS),
+            "blocks": isinstance(op, tile.TileAccess),
+            "regions": bool(op.regions),
+        }
+        return [] if overlooked.get(self.overlooks) else effects_within(op)
+
+    def forget(self, known: dict[object, Any], touched: Sequence[Value | Resource]) -> None:
+        meet = (lambda a, b: a is b) if self.overlooks == "aliases" else may_alias
+        for place, store in [*known.items()]:
+            if any(meet(store.base, other) for other in touched):
+                del known[place]
+
+
+@dataclass(frozen=True)
+class Forward(OfMemory):
     """Give a load what was stored where it loads."""
 
     name = "test-forward"
-    bug: str = ""
 
-    def run(self, module: Module) -> None:
-        for region in regions(module):
-            known: dict[Place, Value] = {}
-            for op in region:
-                if isinstance(op, tile.Load) and not op.volatile and op.mask is None:
-                    value = known.get((op.base, op.offset))
-                    if value is not None and value.type is op.result.type:
-                        op.result.replace_by(value)
-                        op.erase()
-                elif not (op.regions and self.bug == "nested"):
-                    touched = writes(effects_within(op))
-                    known = {k: v for k, v in known.items() if apart(k, touched, self.bug)}
-                if isinstance(op, tile.Store) and (op.mask is None or self.bug == "mask"):
-                    known[op.base, op.offset] = op.value
+    def block(self, region: Region, known: dict[object, Op]) -> None:
+        for op in region:
+            for inner in op.regions:
+                self.block(inner, dict(known) if self.overlooks == "loops" else {})
+            if isinstance(op, LOADS) and self._forward(op, known):
+                continue
+            self.forget(known, writes(self.effects(op)))
+            # What lies beyond the bounds of a block reads 0, whatever was stored.
+            if isinstance(op, STORES if self.overlooks == "bounds" else tile.Store):
+                known[self.place(op)] = op
+
+    def _forward(self, op: Any, known: dict[object, Any]) -> bool:
+        store = known.get(self.place(op))
+        if store is None or (isinstance(op, tile.Load) and op.volatile):
+            return False
+        value = store.value
+        if isinstance(op, tile.Load) and op.mask is not None and self.overlooks != "other":
+            chosen = Select(op.mask, value, op.other)
+            op.insert_before(chosen)
+            value = chosen.result
+        op.result.replace_by(value)
+        op.erase()
+        return True
 
 
 @dataclass(frozen=True)
-class DropStores(Pass):
+class DropStores(OfMemory):
     """Drop a store that a later one hides."""
 
     name = "test-drop-stores"
-    bug: str = ""
 
-    def run(self, module: Module) -> None:
-        for region in regions(module):
-            hidden: dict[Place, Op] = {}
-            for op in region:
-                place = (op.base, op.offset) if isinstance(op, tile.Store) else None
-                if place is None and not (op.regions and self.bug == "nested"):
-                    effects = effects_within(op)
-                    touched = [*reads(effects), *writes(effects)]
-                    hidden = {k: v for k, v in hidden.items() if apart(k, touched, self.bug)}
-                if place is None:
-                    continue
-                before = hidden.pop(place, None)
-                covers = len(op.operands) == 3 or self.bug == "mask"
-                if before is not None and covers and before.operands[2].type is op.operands[2].type:
+    def block(self, region: Region, known: dict[object, Op]) -> None:
+        for op in region:
+            for inner in op.regions:
+                self.block(inner, {})
+            is_store, effects = isinstance(op, STORES), self.effects(op)
+            is_overlooked = self.overlooks == "reads" and isinstance(op, LOADS)
+            touched = [] if is_overlooked else reads(effects)
+            self.forget(known, touched if is_store else [*touched, *writes(effects)])
+            if is_store:
+                before = known.pop(self.place(op), None)
+                if before is not None:
                     before.erase()
-                hidden[place] = op
+                known[self.place(op)] = op
+
+
+WRONG = [
+    *[Forward(x) for x in ("aliases", "masks", "other", "blocks", "bounds", "regions")],
+    Forward("loops"),
+    *[DropStores(x) for x in ("aliases", "masks", "reads", "atomics", "offsets")],
+]
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=repr)
+def test_a_wrong_pass_over_stores_is_found(wrong: OfMemory) -> None:
+    is_found(wrong, overwrites.programs(), 400)
 
 
 @pytest.mark.parametrize("make", [Forward, DropStores])
-@pytest.mark.parametrize("bug", ["", "mask", "alias", "nested"])
-def test_only_wrong_passes_over_stores_are_found(make: Callable[[str], Pass], bug: str) -> None:
-    right, candidate = make(""), make(bug)
+@pytest.mark.parametrize("overlooked", ["masks", "aliases", "regions"])
+def test_longer_programs_find_wrong_passes(make: type[OfMemory], overlooked: str) -> None:
+    is_found(make(overlooked), programs.tile(ops=(tile.Load, tile.Store)), 1000)
 
-    examples = 1000 if bug else 40
+
+def is_found(wrong: OfMemory, drawn: SearchStrategy[Program], examples: int) -> None:
+    """Programs show that a pass is wrong."""
+    right = type(wrong)()
 
     @settings(max_examples=examples, phases=[Phase.generate], database=None, deadline=None)
-    @given(programs.tile(ops=OPS))
-    def test(program) -> None:  # type: ignore[no-untyped-def]
+    @given(drawn)
+    def test(program: Program) -> None:
         made = [program.module.clone() for _ in range(2)]
         right.run(made[0])
-        candidate.run(made[1])
-        if not bug or made[0] != made[1]:  # else it is right here
-            preserves(candidate, program, seconds=0)
+        wrong.run(made[1])
+        if made[0] != made[1]:  # else it is right here
+            preserves(wrong, program, seconds=0)
 
-    if bug:
-        with pytest.raises(AssertionError, match="changed what the program does"):
-            test()
-    else:
+    with pytest.raises(AssertionError, match="what the program does"):
         test()
+
+
+@settings(max_examples=15, deadline=None)
+@given(overwrites.programs())
+def test_right_passes_over_stores_are_right(program: Program) -> None:
+    all_preserve([Forward(), DropStores()], program)
 
 
 def test_branches_write_where_threads_come_back_to() -> None:

@@ -8,19 +8,49 @@ loop, as a block, or as an atomic op.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+
+from hypothesis import strategies as st
 
 from iris.ir import math, tile
 from iris.ir.control import For, If, Yield
 from iris.ir.core import Value
 from iris.ir.kinds import AtomicKind
-from iris.ir.types import Tile, bool_, i32
-from iris.testing.access import block, other_name, place, read, write
+from iris.ir.math import element_type
+from iris.ir.types import bool_, i32
+from iris.testing.access import Block, block, other_name, place, read, write
 from iris.testing.choices import Choices
+from iris.testing.elementwise import ALL
 from iris.testing.places import Place
 from iris.testing.tiles import TileDraft
+from iris.tools.replay import Program
 
+BYTES = 200
 ATOMIC_BITS = 32  # of elements that atomic ops of every device take
+_ATOMIC = [d for d in ALL if d.bits == ATOMIC_BITS]
+
+
+def programs() -> st.SearchStrategy[Program]:
+    """Programs that do little but use a few places of an array or two.
+
+    @given(overwrites.programs())
+    def test_my_pass(program):
+        preserves(MyPass(), program)
+    """
+    return st.binary(min_size=BYTES, max_size=BYTES).map(lambda data: made(Choices(data)))
+
+
+def made(choices: Choices) -> Program:
+    """A program that some bytes choose."""
+    draft = TileDraft([], choices, ALL)
+    for _ in range(choices.of((1, 2))):
+        # Of such as atomic ops take as often as not.
+        value = draft.some(choices.of((draft.dtypes, _ATOMIC)), choices)
+        type_ = element_type(value.type)
+        memory = draft.own(type_.element, choices)
+        found = place(draft, memory, type_.shape, choices, distinct=True)
+        use_often(draft, found, value, choices)
+    return draft.finish()
 
 
 def overwrite(draft: TileDraft, found: Place, value: Value, choices: Choices) -> None:
@@ -41,9 +71,59 @@ def overwrite(draft: TileDraft, found: Place, value: Value, choices: Choices) ->
         write(draft, again, draft.like(found.type, choices, besides=value))
 
 
-def _narrowed(draft: TileDraft, found: Place, choices: Choices) -> Place:
+def use_often(draft: TileDraft, found: Place, value: Value, choices: Choices) -> None:
+    """Write to a place, and use it again and again, itself or by another name, some of its elements
+    or those beside it; now and then in a branch or a loop.
+
+    The offsets and masks of these are the same values, so that any pass sees what is the same.
+    """
+    masked = _narrowed(draft, found, choices, always=True)
+    beside = place(draft, found.memory, found.shape, choices, distinct=True)
+    renamed = found._replace(memory=draft.renamed(found.memory))
+    several = (found, masked, renamed, beside, found, masked, beside)
+    there = block(draft, found.memory, found.shape, choices) if found.shape else None
+    write(draft, choices.of(several), value)
+    for _ in range(3 + choices.below(4)):
+        is_inner = choices.flag()
+        with _within(draft, choices) if is_inner else nullcontext():
+            for _ in range(choices.of((1, 2)) if is_inner else 1):
+                seen = _use(draft, choices.of(several), there, value, choices)
+                if is_inner and seen is not None:
+                    _show(draft, found, seen, choices)
+    read(draft, choices.of(several), choices)
+
+
+def _use(
+    draft: TileDraft, found: Place, there: Block | None, value: Value, choices: Choices
+) -> Value | None:
+    """Read, write or update a place, or elements of its array as a block; what is read, if any."""
+    style = choices.below(10)
+    if there is not None and style > 6:
+        return _use_block(draft, found, there, choices, writes=style == 9)
+    if style > 4:
+        _update(draft, found, choices)
+    elif style > 2:
+        write(draft, found, draft.like(found.type, choices, besides=value))
+    else:
+        return read(draft, found, choices)
+    return None
+
+
+def _use_block(
+    draft: TileDraft, found: Place, there: Block, choices: Choices, *, writes: bool
+) -> Value | None:
+    """Read or write elements of the array as a block."""
+    pointer, (offsets, strides, bounds, limit) = found.memory.pointer, there
+    if writes:
+        value = draft.like(found.type, choices)
+        draft.builder.insert(tile.StoreTile(pointer, value, limit, offsets, strides, bounds))
+        return None
+    return draft.put(tile.LoadTile(pointer, limit, offsets, strides, bounds, found.type))
+
+
+def _narrowed(draft: TileDraft, found: Place, choices: Choices, *, always: bool = False) -> Place:
     """A place, or some of its elements."""
-    if not choices.flag(3):
+    if not (always or choices.flag(3)):
         return found
     mask = draft.like(found.type.with_element(bool_), choices)
     if found.mask is not None:
@@ -84,25 +164,22 @@ def _read(draft: TileDraft, found: Place, choices: Choices) -> None:
 
 def _read_block(draft: TileDraft, found: Place, choices: Choices) -> None:
     """Read elements of the array, as a block where a tile goes there."""
-    type_ = found.type
-    if not isinstance(type_, Tile):
+    if not found.shape:
         _read(draft, found, choices)
         return
-    offsets, strides, bounds, limit = block(draft, found.memory, type_.shape, choices)
-    op = tile.LoadTile(found.memory.pointer, limit, offsets, strides, bounds, type_)
-    _show(draft, found, draft.put(op), choices)
+    there = block(draft, found.memory, found.shape, choices)
+    seen = _use_block(draft, found, there, choices, writes=False)
+    assert seen is not None
+    _show(draft, found, seen, choices)
 
 
 def _write_block(draft: TileDraft, found: Place, choices: Choices) -> None:
     """Write elements of the array, as a block where a tile goes there."""
-    type_ = found.type
-    if not isinstance(type_, Tile):
+    if not found.shape:
         _write(draft, found, choices)
         return
-    offsets, strides, bounds, limit = block(draft, found.memory, type_.shape, choices)
-    value = draft.like(type_, choices)
-    pointer = found.memory.pointer
-    draft.builder.insert(tile.StoreTile(pointer, value, limit, offsets, strides, bounds))
+    there = block(draft, found.memory, found.shape, choices)
+    _use_block(draft, found, there, choices, writes=True)
 
 
 def _update(draft: TileDraft, found: Place, choices: Choices) -> None:

@@ -62,6 +62,7 @@ from iris.testing.quality import fits
 from iris.testing.scripts import Script, conforms
 from iris.testing.simdgroups import interleaves, orders
 from iris.testing.sources import Kernel, kernels
+from iris.testing.sweeps import Sweep, sweeps
 from iris.testing.texts import runs_alike
 from iris.testing.turns import DropBarriers
 from iris.testing.values import graph_schedules, schedules
@@ -291,20 +292,21 @@ def _array_code() -> st.SearchStrategy[ArrayCode]:
     """Functions of arrays, or at times a call of one for neural networks; and single calls of
     NumPy's, which take less time than to draw one more function."""
     long = st.one_of(*[functions() for _ in range(5)], networks.calls())
-    return st.builds(ArrayCode, probes(), long)
+    return st.builds(ArrayCode, sweeps(), probes(), long)
 
 
 @dataclass
 class ArrayCode:
-    """Python of both kinds, of which what fails first is shown."""
+    """Python of all kinds, of which what fails first is shown."""
 
+    swept: Sweep
     short: Probes
     long: Function | networks.Call
     shown: str = field(default="", init=False)
 
     def check(self) -> None:
-        """Assert that both return what they must."""
-        for part in (self.short, self.long):
+        """Assert that all return what they must."""
+        for part in (self.swept, self.short, self.long):
             try:
                 part.check()
             finally:
