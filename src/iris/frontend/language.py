@@ -35,6 +35,7 @@ from iris.frontend.values import (
     emit,
     emit_assert,
     is_number,
+    natural,
     promote,
     python_number,
     select,
@@ -62,13 +63,13 @@ class constexpr:
 @word
 def program_id(axis: int) -> Traced:
     """Which program this is, along an axis of the grid."""
-    return emit(tile.ProgramId(as_axis(axis, 3)))
+    return natural(emit(tile.ProgramId(as_axis(axis, 3))))
 
 
 @word
 def num_programs(axis: int) -> Traced:
     """How many programs there are, along an axis of the grid."""
-    return emit(tile.NumPrograms(as_axis(axis, 3)))
+    return natural(emit(tile.NumPrograms(as_axis(axis, 3))))
 
 
 @word

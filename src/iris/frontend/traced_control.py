@@ -62,7 +62,9 @@ from iris.frontend.values import (
     constant,
     emit,
     emit_assert,
+    is_natural,
     is_number,
+    natural,
     promote,
     spread,
 )
@@ -70,7 +72,7 @@ from iris.ir import control, math, tile
 from iris.ir.core import AnyOp, Location, Op, Region, Value
 from iris.ir.effects import may_speculate
 from iris.ir.math import Predicate
-from iris.ir.types import DType, bool_, i32
+from iris.ir.types import DType, bool_, i32, i64, u64
 from iris.ir.waiting import deciding_values, stands_still
 
 # Rewritten code calls what is here by these names, `named` among them.
@@ -129,6 +131,14 @@ def traced_range(*bounds: object) -> TracedRange:
         dtype = promote(dtype, x.dtype)
     if is_number(step) and step == 0:
         raise error_here(ControlFlowError, "the step of a range must not be 0")
+    if not dtype.is_signed and not all(map(is_natural, traced)):
+        if dtype is u64:
+            raise error_here(
+                DTypeError,
+                "this range has a u64 among numbers that may be negative, and no dtype holds both; "
+                "cast all of them to i64 or to u64",
+            )
+        dtype = i64
     return TracedRange(*[cast(x, dtype) for x in traced])
 
 
@@ -344,6 +354,8 @@ class ForLoop(_LoopTrace[control.For]):
             initial = [slot.initial() for slot in self.slots]
             op = control.For(*[b.value for b in bounds], initial)
             self.op = current().insert(op)
+            if is_natural(self.iterable.lower) and is_natural(self.iterable.step):
+                natural(Traced(op.body.arguments[0]))
             builder.region = op.body
             try:
                 yield Traced(op.body.arguments[0])
