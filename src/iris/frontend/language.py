@@ -84,7 +84,8 @@ def cdiv(a: Any, b: Any) -> Any:
     """a / b, rounded up: of Python ints, a Python int."""
     if not isinstance(a, Traced) and not isinstance(b, Traced):
         return -(-a // b)
-    return (a + (b - 1)) // b
+    is_inexact = compare(Predicate.NE, binary(math.Mod, a, b), 0)
+    return binary(math.Add, binary(math.FloorDiv, a, b), is_inexact)
 
 
 @word
