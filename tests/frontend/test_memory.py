@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import iris
-from iris.errors import ControlFlowError, MaskError
+from iris.errors import ControlFlowError, MaskError, RaceError
 from iris.ir import parse
 
 
@@ -108,3 +108,18 @@ def test_a_loop_may_follow_memory_that_it_writes_or_walks() -> None:
     chain, out = np.array([2, 0, 1], np.int32), np.zeros(2, np.int32)
     walks[1](chain, out, device="interp")
     assert out.tolist() == [3, 0]
+
+
+@pytest.mark.parametrize("device", ["interp", "interp:metal"])
+def test_a_store_may_write_equal_values_to_one_element(device: str) -> None:
+    @iris.kernel
+    def written(Out, SAME: iris.constexpr):
+        i = iris.arange(0, 64)
+        iris.store(Out + i // 32, 3 if SAME else i)
+
+    for simdgroups in (1, 2):
+        out = np.zeros(2, np.int32)
+        written[1](out, SAME=True, num_simdgroups=simdgroups, device=device)
+        assert list(out) == [3, 3]
+        with pytest.raises(RaceError):
+            written[1](out, SAME=False, num_simdgroups=simdgroups, device=device)

@@ -351,9 +351,9 @@ def test_a_barrier_of_one_simdgroup_is_not_for_another() -> None:
 
 @pytest.mark.parametrize("name", ["X", "shared"])
 def test_races_within_one_instruction(name: str) -> None:
-    """Also of equal values, and of neighbours in one access."""
+    """Also of neighbours in one access."""
     error = fails(
-        "%X: ptr<i32>", memory(name, 'metal.store %M, %c0, %c4 at "f.py":3'), [zeros(64)], 1, 2
+        "%X: ptr<i32>", memory(name, 'metal.store %M, %c0, %t at "f.py":3'), [zeros(64)], 1, 2
     )
     assert error.message.startswith("race: program (0, 0, 0), thread ")
     assert error.message.endswith(", both at once")
@@ -365,7 +365,7 @@ def test_races_within_one_instruction(name: str) -> None:
         '%h: i32 = floordiv %lane, %c2\n%o: i32 = mul %h, %c4\nmetal.store %M, %o, %v at "f.py":3'
     )
     error = fails(
-        "%X: ptr<i32>", memory(name, "%v: regs<4xi32> = constant 1\n" + body), [zeros(64)]
+        "%X: ptr<i32>", memory(name, "%v: regs<4xi32> = metal.splat %t\n" + body), [zeros(64)]
     )
     assert error.index == 0
     go(
@@ -375,6 +375,32 @@ def test_races_within_one_instruction(name: str) -> None:
         1,
         2,
     )
+
+
+@pytest.mark.parametrize("name", ["X", "shared"])
+def test_threads_may_write_equal_values_at_once(name: str) -> None:
+    """Each of them has written: what others do next, or one of them, is not in order with that."""
+    same = "metal.store %M, %c0, %c4\n"
+    first, last = (when(f"eq %t, {t}", "metal.store %M, %c0, %t") for t in ("%c0", "%top"))
+    top = "%c31: i32 = constant 31\n%top: i32 = add %c31, %c0\n"
+    barrier = f"metal.barrier {'device' if name == 'X' else 'threadgroup'}\n"
+    go("%X: ptr<i32>", memory(name, same), [zeros(64)], 1, 2, interleavings=0)
+    for other in (first, last):
+        fails("%X: ptr<i32>", memory(name, top + same + other), [zeros(64)])
+        go("%X: ptr<i32>", memory(name, top + same + barrier + other), [zeros(64)], 1, 1)
+        # Nor is what one writes after a barrier to be taken for what all did before it.
+        go(
+            "%X: ptr<i32>",
+            memory(name, top + same + barrier + other + other.replace("%is", "%so")),
+            [zeros(64)],
+            1,
+            1,
+        )
+
+
+def test_programs_may_not_write_equal_values() -> None:
+    error = fails("%X: ptr<i32>", when("eq %t, %c0", "metal.store %X, %c0, %c4"), [zeros(64)], 2)
+    assert isinstance(error, RaceError)
 
 
 @pytest.mark.parametrize("name", ["X", "shared"])
@@ -407,7 +433,7 @@ def test_races_with_one_of_several_readers(name: str, writer: int, readers: str)
         ("%q: i32 = floordiv %c4, %i", "integer division by zero", 0),
         ("%y: i32 = metal.load %X, %o", "index 128 is outside X", 32),
         ("%w: i32 = sub %o, %c2\nmetal.store %X, %w, %i", "index -2 is outside X", 0),
-        ("%same: i32 = mul %i, %c4\nmetal.store %X, %same, %i", "race: ", 0),
+        ("%same: i32 = mul %i, %c4\nmetal.store %X, %same, %o", "race: ", 0),
         ('%is: bool = compare ne %o, %c4\nmetal.assert "four" %is', "assertion failed: four", 4),
         ("%y: i32 = metal.load %shared, %t", "element 3 of shared is read before", 3),
         ("%to: i32 = add %i, %lane\n%y: i32 = metal.shuffle %i, %to", "metal.shuffle from a", 29),

@@ -6,6 +6,7 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from importlib import metadata
+from pathlib import Path
 from types import ModuleType
 
 import numpy as np
@@ -42,6 +43,18 @@ def test_devices_say_whether_they_are_here() -> None:
     assert found["interp"] is None
     if sys.platform != "darwin":
         assert str(iris.devices()[0]) == f"metal: Metal is on Macs, and this is {sys.platform}"
+
+
+def test_a_module_that_is_called_cuda_is_no_device(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not run either, as a script of that name would be."""
+    (tmp_path / "cuda.py").write_text("raise SystemExit('this was run')\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for name in [name for name in sys.modules if name.partition(".")[0] == "cuda"]:
+        monkeypatch.delitem(sys.modules, name)
+    found = {device.name: device.missing for device in iris.devices()}
+    assert found["cuda"] == "install NVIDIA's bindings: pip install 'iris-metal[cuda]'"
 
 
 def test_a_number_says_which_of_several_a_device_is() -> None:

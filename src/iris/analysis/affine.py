@@ -11,7 +11,7 @@ from iris.ir.builder import Builder
 from iris.ir.control import For
 from iris.ir.core import Facet, Op, Value
 from iris.ir.math import Constant, element_type
-from iris.ir.types import DType, i32, i64
+from iris.ir.types import DType, bool_, i32, i64
 
 Monomial = tuple[Value, ...]  # a product of scalars
 Sum = dict[Monomial, int]  # products with their coefficients; a zero has none
@@ -201,4 +201,4 @@ natural(math.Add, math.Mul, math.Minimum, math.FloorDiv, math.AssumeDivisible)(
     partial(_of_operands, all)
 )
 natural(math.Mod)(lambda op: _never_negative(op.rhs))
-natural(math.Cast)(lambda op: op.x.type is i32 and _never_negative(op.x))
+natural(math.Cast)(lambda op: op.x.type is bool_ or (op.x.type is i32 and _never_negative(op.x)))

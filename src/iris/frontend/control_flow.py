@@ -292,7 +292,7 @@ class _Rewriter(_Transformer):
         carried = self._assigned([*node.body, node.test])
         made = _runtime("WhileLoop", [_strings(carried), _strings(condition), _call("locals", [])])
         decided = self._new("go")
-        test = self.visit(node.test)
+        test = self.visit(_condition(node.test))
         body = self._inside(name, node.body, loop=True)
         start = _when_traced(name, _assign(carried, _method(name, "start")))
         look = _do(_method(name, "look", [_call("locals", [])]))
@@ -331,7 +331,9 @@ class _Rewriter(_Transformer):
     ) -> list[ast.stmt]:
         """An `if` that changes some variables, of which some are needed after it."""
         name = self._new("branch")
-        made = _runtime(kind, [self.visit(node.test), _strings(carried), _call("locals", [])])
+        made = _runtime(
+            kind, [self.visit(_condition(node.test)), _strings(carried), _call("locals", [])]
+        )
         body = self._inside(name, node.body)
         orelse = self._inside(name, node.orelse)
         leave = _when_traced(name, [_do(_method(name, "finish", [_call("locals", [])]))])
@@ -357,6 +359,7 @@ class _Rewriter(_Transformer):
 
     def visit_Assert(self, node: ast.Assert) -> ast.Assert:
         text = ast.Constant(value=ast.unparse(node.test))
+        node.test = _condition(node.test)
         self.generic_visit(node)
         message = _lambda(copy.deepcopy(node.msg) or text)
         node.test = _located(node.test, _runtime("asserted", [node.test, message]))
@@ -408,17 +411,26 @@ class _Rewriter(_Transformer):
         return _runtime("bind", [_lambda(_name(name)), value])
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
+        return self._joined(node, "all_of", "any_of")
+
+    def visit_Condition(self, node: Condition) -> ast.expr:
+        return self._joined(node, "all_hold", "any_holds")
+
+    def _joined(self, node: ast.BoolOp, of_and: str, of_or: str) -> ast.expr:
         self._parts(node)
-        kind = "all_of" if isinstance(node.op, ast.And) else "any_of"
+        kind = of_and if isinstance(node.op, ast.And) else of_or
         return _located(node, _runtime(kind, [_lambda(v) for v in node.values]))
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
+        if isinstance(node.op, ast.Not):
+            node.operand = _condition(node.operand)
         self.generic_visit(node)
         if not isinstance(node.op, ast.Not):
             return node
         return _located(node, _runtime("negation", [node.operand]))
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
+        node.test = _condition(node.test)
         self._parts(node)
         branches = [_lambda(node.body), _lambda(node.orelse)]
         return _located(node, _runtime("choice", [node.test, *branches]))
@@ -451,6 +463,17 @@ class _Rewriter(_Transformer):
 
 
 # Making syntax.
+
+
+class Condition(ast.BoolOp):
+    """`and` or `or` whose truth alone is asked, not which operand it is."""
+
+
+def _condition(test: ast.expr) -> ast.expr:
+    """An expression whose truth alone is asked."""
+    if not isinstance(test, ast.BoolOp):
+        return test
+    return _located(test, Condition(test.op, [_condition(value) for value in test.values]))
 
 
 def _noting(node: ast.stmt) -> list[ast.stmt]:

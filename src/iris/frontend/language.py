@@ -35,6 +35,7 @@ from iris.frontend.values import (
     emit,
     emit_assert,
     is_number,
+    natural,
     promote,
     python_number,
     select,
@@ -62,13 +63,13 @@ class constexpr:
 @word
 def program_id(axis: int) -> Traced:
     """Which program this is, along an axis of the grid."""
-    return emit(tile.ProgramId(as_axis(axis, 3)))
+    return natural(emit(tile.ProgramId(as_axis(axis, 3))))
 
 
 @word
 def num_programs(axis: int) -> Traced:
     """How many programs there are, along an axis of the grid."""
-    return emit(tile.NumPrograms(as_axis(axis, 3)))
+    return natural(emit(tile.NumPrograms(as_axis(axis, 3))))
 
 
 @word
@@ -83,7 +84,8 @@ def cdiv(a: Any, b: Any) -> Any:
     """a / b, rounded up: of Python ints, a Python int."""
     if not isinstance(a, Traced) and not isinstance(b, Traced):
         return -(-a // b)
-    return (a + (b - 1)) // b
+    is_inexact = compare(Predicate.NE, binary(math.Mod, a, b), 0)
+    return binary(math.Add, binary(math.FloorDiv, a, b), is_inexact)
 
 
 @word

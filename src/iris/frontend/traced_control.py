@@ -62,15 +62,18 @@ from iris.frontend.values import (
     constant,
     emit,
     emit_assert,
+    is_natural,
     is_number,
+    natural,
     promote,
     spread,
+    unify,
 )
 from iris.ir import control, math, tile
 from iris.ir.core import AnyOp, Location, Op, Region, Value
 from iris.ir.effects import may_speculate
 from iris.ir.math import Predicate
-from iris.ir.types import DType, bool_, i32
+from iris.ir.types import DType, bool_, i32, i64, u64
 from iris.ir.waiting import deciding_values, stands_still
 
 # Rewritten code calls what is here by these names, `named` among them.
@@ -82,7 +85,9 @@ __all__ = [
     "IfStatement",
     "LastIf",
     "WhileLoop",
+    "all_hold",
     "all_of",
+    "any_holds",
     "any_of",
     "as_variable",
     "asserted",
@@ -129,6 +134,14 @@ def traced_range(*bounds: object) -> TracedRange:
         dtype = promote(dtype, x.dtype)
     if is_number(step) and step == 0:
         raise error_here(ControlFlowError, "the step of a range must not be 0")
+    if not dtype.is_signed and not all(map(is_natural, traced)):
+        if dtype is u64:
+            raise error_here(
+                DTypeError,
+                "this range has a u64 among numbers that may be negative, and no dtype holds both; "
+                "cast all of them to i64 or to u64",
+            )
+        dtype = i64
     return TracedRange(*[cast(x, dtype) for x in traced])
 
 
@@ -344,6 +357,8 @@ class ForLoop(_LoopTrace[control.For]):
             initial = [slot.initial() for slot in self.slots]
             op = control.For(*[b.value for b in bounds], initial)
             self.op = current().insert(op)
+            if is_natural(self.iterable.lower) and is_natural(self.iterable.step):
+                natural(Traced(op.body.arguments[0]))
             builder.region = op.body
             try:
                 yield Traced(op.body.arguments[0])
@@ -677,13 +692,23 @@ def as_condition(x: object) -> Traced:
 
 
 def all_of(*parts: Callable[[], object]) -> object:
-    """`a and b`, where b runs only if a holds."""
-    return _short_circuit(parts, stop=False)
+    """`a and b`, where b runs only if a holds: `b if a else a`."""
+    return _short_circuit(parts, stop=False, asked=False)
 
 
 def any_of(*parts: Callable[[], object]) -> object:
-    """`a or b`, where b runs only if a does not hold."""
-    return _short_circuit(parts, stop=True)
+    """`a or b`, where b runs only if a does not hold: `a if a else b`."""
+    return _short_circuit(parts, stop=True, asked=False)
+
+
+def all_hold(*parts: Callable[[], object]) -> object:
+    """`a and b` where only the truth is asked."""
+    return _short_circuit(parts, stop=False, asked=True)
+
+
+def any_holds(*parts: Callable[[], object]) -> object:
+    """`a or b` where only the truth is asked."""
+    return _short_circuit(parts, stop=True, asked=True)
 
 
 def chained(left: object, *links: Callable[[object], tuple[object, object]]) -> object:
@@ -694,31 +719,44 @@ def chained(left: object, *links: Callable[[object], tuple[object, object]]) -> 
     return all_of(lambda: holds, lambda: chained(right, *rest)) if rest else holds
 
 
-def _short_circuit(parts: Sequence[Callable[[], object]], *, stop: bool) -> object:
+def _short_circuit(parts: Sequence[Callable[[], object]], *, stop: bool, asked: bool) -> object:
     first, *rest = parts
     value = first()
     if not rest:
         return value
     if not isinstance(value, Traced):
-        return value if bool(value) is stop else _short_circuit(rest, stop=stop)
+        return value if bool(value) is stop else _short_circuit(rest, stop=stop, asked=asked)
     kind, word = (math.Or, "or") if stop else (math.And, "and")
 
     def condition_of(x: object) -> Any:
         return current().vocabulary.condition(as_traced(x), word)
 
+    def operand() -> Any:
+        """The rest: a number in the dtype in which it meets the first, or whether it holds."""
+        other = _short_circuit(rest, stop=stop, asked=asked)
+        if asked or condition.shape or as_traced(other).shape:
+            return condition_of(other)
+        return unify(value, other)[1]
+
     condition = condition_of(value)
     if condition.shape:
-        return binary(kind, condition, condition_of(_short_circuit(rest, stop=stop)))
+        return binary(kind, condition, operand())
     sides = _Branches(condition, Reach(parts))
-    other: Any = sides.trace(lambda: condition_of(_short_circuit(rest, stop=stop)))
-    if _is_harmless(sides.regions[0]) and sides.only_starts():
+    other: Any = sides.trace(operand)
+    is_truth = other.dtype is bool_
+    if is_truth and _is_harmless(sides.regions[0]) and sides.only_starts():
         _move_ops_here(sides.regions[0])
         return binary(kind, condition, other)
-    values = [other, sides.trace(lambda: spread(constant(stop, bool_), other.shape))]
+
+    def decided() -> Traced:
+        """What the first alone decides."""
+        return spread(constant(stop, bool_) if is_truth else cast(value, other.dtype), other.shape)
+
+    values = [other, sides.trace(decided)]
     if stop:
         values.reverse()
         sides.swap()
-    return sides.merge({"condition": values}, {})["condition"]
+    return sides.merge({"the value of this expression": values}, {}).popitem()[1]
 
 
 def _is_harmless(region: Region) -> bool:

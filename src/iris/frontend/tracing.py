@@ -117,6 +117,7 @@ class Tracer:
         self.asked: dict[int, tuple[object, int]] = {}  # iterators, and how often for more
         # Which constants are made of.
         self.numbers: dict[Value, VariableNumber | bool] = {}
+        self.naturals: set[Value] = set()  # signed values that are never negative
         # Objects with what they held and what they hold since their numbers are known again.
         self.marked: list[tuple[object, Mapping[Any, object], Mapping[Any, object]]] = []
 

@@ -428,6 +428,20 @@ def _bits(number: Number, dtype: DType) -> int:
     return literal.encode(float("inf") if number > 0 else float("-inf"), dtype)
 
 
+def natural(x: Traced) -> Traced:
+    """Note that a value is never negative: an index, or how many there are of something."""
+    current().naturals.add(x.value)
+    return x
+
+
+def is_natural(x: Traced) -> bool:
+    """Whether a scalar integer is known not to be negative."""
+    bits = math.constant_bits(x.value)
+    if bits is not None:
+        return literal.decode(bits, x.dtype) >= 0
+    return not x.dtype.is_signed or x.value in current().naturals
+
+
 def as_traced(x: object, meets: DType | None = None) -> Traced:
     """A value to compute with; a Python number gets the dtype of the other operand."""
     if isinstance(x, Traced):

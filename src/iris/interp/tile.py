@@ -235,7 +235,7 @@ def count(frame: Frame, op: For, lower: Any, upper: Any, step: Any, *carried: An
     for where, message in scalar.program_errors(op, lower, upper, step):
         if any_of(where):
             frame.fail(op, where, message)
-    trips = np.asarray(_trips(lower, upper, step), np.int64)
+    trips = scalar.trips(lower, upper, step)
     done = 0
 
     def again(inner: Frame, kept: Array, values: Sequence[Any]) -> Array:
@@ -250,9 +250,6 @@ def count(frame: Frame, op: For, lower: Any, upper: Any, step: Any, *carried: An
         return inner.kept(op, values, inner.run(op.body, (index, *values)))
 
     return loop(frame, carried, again, once)
-
-
-_trips = np.frompyfunc(lambda lower, upper, step: len(range(lower, upper, step)), 3, 1)
 
 
 @interpretation(While)

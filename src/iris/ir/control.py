@@ -201,6 +201,11 @@ def carried(value: Value) -> Carried | None:
     return loop.carried_at(index) if index >= 0 else None
 
 
+def count_of(lower: int, upper: int, step: int) -> int:
+    """`len(range(lower, upper, step))`, which itself goes up to 63 bits only."""
+    return max(0, -((lower - upper) // step))
+
+
 class For(Loop):
     """Runs its body for each of `range(lower, upper, step)`, carrying values along.
 
@@ -239,7 +244,7 @@ class For(Loop):
         bounds = [_constant(v) for v in self.operands[:3]]
         if None in bounds or bounds[2] == 0:
             return None
-        return len(range(*[b for b in bounds if b is not None]))
+        return count_of(*[b for b in bounds if b is not None])
 
     def surely_runs(self, region: Region) -> bool:
         return bool(self.trip_count())

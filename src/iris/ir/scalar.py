@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from iris.ir import math
-from iris.ir.control import For
+from iris.ir.control import For, count_of
 from iris.ir.core import Facet, Op
 from iris.ir.facts import numpy_of
 from iris.ir.math import Nowrap, Predicate, element_type
@@ -277,8 +277,16 @@ def _steps_wrong(op: For, lower: Array, upper: Array, step: Array) -> Iterator[t
         yield outside, "a for loop with nowrap=true whose last step wraps"
 
 
+_counts = np.frompyfunc(count_of, 3, 1)
+
+
+def trips(lower: Array, upper: Array, step: Array) -> npt.NDArray[np.int64]:
+    """How often loops run; one that runs longer than 63 bits count never ends."""
+    return np.asarray(np.minimum(_counts(lower, upper, step), 2**63 - 1), np.int64)
+
+
 _past_the_end = np.frompyfunc(
-    lambda lower, upper, step: lower + step * len(range(lower, upper, step or 1)), 3, 1
+    lambda lower, upper, step: lower + step * count_of(lower, upper, step or 1), 3, 1
 )
 
 

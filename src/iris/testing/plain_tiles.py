@@ -409,7 +409,7 @@ class Words:
 
     @staticmethod
     def cdiv(a: Any, b: Any) -> Any:
-        return (a + (b - 1)) // b
+        return _divided(lambda x, y: -(-x.astype(object) // y.astype(object)), a, b)
 
     @staticmethod
     def arange(start: int, stop: int) -> Plain:

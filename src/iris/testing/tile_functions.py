@@ -484,7 +484,10 @@ def _counted(kernel: TileFunction) -> _Line:
     if style == 2:
         return _assigned(_histogram(kernel, kernel.shaped()))
     if style == 0:
-        return _assigned(f"iris.cdiv({kernel.integer()}, {kernel.choices.of((2, 3, 4))})")
+        x, divisor = kernel.integer(), kernel.choices.of(("2", "3", "4", "100", kernel.integer()))
+        if kernel.choices.flag():  # near the greatest that there are
+            x = f"{x} & 7 ^ {kernel.values[x].dtype.high}"
+        return _assigned(f"iris.cdiv({x}, {divisor})")
     first = kernel.choices.of((0, 1, -2, 5))
     count = kernel.choices.of((4, 8, 2))
     return _assigned(f"iris.arange({first}, {first + count})")
@@ -578,6 +581,8 @@ def _stored_and_read(kernel: TileFunction) -> _Line:
 
 def _joined(kernel: TileFunction) -> _Line:
     """`and`, `or`, `not`: the rest is asked only if it counts, for it may divide by zero."""
+    if kernel.choices.flag():
+        return _operand(kernel)
     x, y = kernel.truth(), kernel.truth()
     divisor = kernel.some(lambda v: not v.shape and v.dtype.is_integer)
     divided = f"{kernel.some(lambda v: not v.shape)} // {divisor} > 0"
@@ -592,6 +597,14 @@ def _joined(kernel: TileFunction) -> _Line:
     form = kernel.choices.of(forms)
     # What Python does not ask is traced all the same, and may be refused.
     return _Line(f"{{0}} = {form}", f"({x}, {y}, iris.cast(bool({form}), iris.bool_))[2]")
+
+
+def _operand(kernel: TileFunction) -> _Line:
+    """The operand that `and` or `or` of numbers gives."""
+    x, y = kernel.scalar(), kernel.choices.of((kernel.scalar(), kernel.number()))
+    if kernel.choices.flag():
+        return _Line(f"{{0}} = {x} and {y}", f"iris.where({x}, {y}, {x})")
+    return _Line(f"{{0}} = {x} or {y}", f"iris.where({x}, {x}, {y})")
 
 
 def _branched(kernel: TileFunction) -> _Line:
@@ -638,6 +651,11 @@ def _repeated(kernel: TileFunction) -> _Line:
         loop = f"for k in iris.tile_range({bounds}):"
     if style == 2:
         loop, body = "while k < n:", [*body, "k = k + 1"]
+    elif choices.flag(3):
+        count = f"{kernel.some(lambda v: not v.shape and v.dtype.is_integer)}.to(iris.u32) % 7"
+        bounds = choices.of(("%s, 0, -1", "-2, %s", "n, %s, -1", "%s")) % count
+        loop = f"for k in range({bounds}):"
+        body = ["k = k.to(iris.i32)", *body]  # it counts in i64 or u32
     held = "held[0]" if style == 3 else "{0}"
     lines = ["k = 0", f"held = [{start}, 1]" if style == 3 else f"{{0}} = {start}", loop]
     lines += [f"    {line.replace('{0}', held)}" for line in body]

@@ -11,7 +11,7 @@ from iris.errors import LanguageError
 from iris.frontend.specs import Threads
 from iris.frontend.threads.words import word
 from iris.frontend.tracing import current, error_here
-from iris.frontend.values import Traced, constant, emit
+from iris.frontend.values import Traced, constant, emit, natural
 from iris.ir import metal
 from iris.ir.types import i32
 
@@ -38,7 +38,7 @@ def at_start(position: Callable[Axes, Traced]) -> Callable[Axes, Traced]:
     def known(*axes: Axes.args, **named: Axes.kwargs) -> Traced:
         threads_here()
         make = functools.partial(position, *axes, **named)
-        return current().once((position, *axes, *named.items()), make)
+        return natural(current().once((position, *axes, *named.items()), make))
 
     return known
 

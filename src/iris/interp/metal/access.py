@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -81,13 +82,26 @@ def shape_of(frame: Frame, index: Array, active: Array | None) -> tuple[int, ...
 
 
 def note(
-    frame: Frame, op: Op, memory: Memory, use: Use, places: Array, active: Array | None
+    frame: Frame,
+    op: Op,
+    memory: Memory,
+    use: Use,
+    places: Array,
+    active: Array | None,
+    stored: Array | None = None,
 ) -> None:
-    """Notes accesses, and reports it if others are in their way, or nothing is there to read."""
+    """Notes accesses, and reports it if others are in their way, or nothing is there to read.
+
+    Threads of a program may store equal values to one element at once.
+    """
     shadow = memory.shadow
     if shadow is None:
         return
     shape = shape_of(frame, places, active)
+    values = None
+    if stored is not None:
+        shape = np.broadcast_shapes(shape, stored.shape)
+        values = partial(_bits, shape, active, stored)
     own = _stamps(frame, op)
     stamps = memory.stamps(frame.chunk.barriers, use, own, frame.rows, frame.threads)
     stamps = stamps.changed(lambda x: lift(x, len(shape)))
@@ -112,7 +126,7 @@ def note(
                 where = int(written.argmin())
                 why = "is read before anything is written there"
                 _report(frame, op, memory, places, stamps, where, why)
-        conflict = shadow.touch(use, units, stamps)
+        conflict = shadow.touch(use, units, stamps, values)
         if conflict is not None:
             _report_race(frame, op, memory, use, places, stamps, conflict)
 
@@ -144,6 +158,12 @@ def _each(frame: Frame, places: Array, active: Array | None) -> Iterator[tuple[i
     threads = lift(frame.threads[None], len(shape))
     threads, places = (x.reshape(-1) for x in lanes(shape, active, threads, places))
     return zip(threads.tolist(), places.tolist(), strict=True)
+
+
+def _bits(shape: tuple[int, ...], active: Array | None, stored: Array) -> Array:
+    """The bits of stored values, as their places are noted."""
+    (values,) = lanes(shape, active, stored)
+    return np.ascontiguousarray(values).view(f"u{values.itemsize}")
 
 
 def _stamps(frame: Frame, op: Op) -> Array:

@@ -55,7 +55,7 @@ def count(frame: Frame, op: For, lower: Array, upper: Array, step: Array, *carri
         frame.check(op, where, message)
     # With wrapping all this is right for u64 too.
     stride = np.where(step == 0, step.dtype.type(1), step)  # of inactive threads
-    trips = np.asarray(_trips(lower, upper, stride), np.int64)
+    trips = scalar.trips(lower, upper, stride)
     done = 0
 
     def again(inner: Frame, kept: Array, values: Sequence[Any]) -> Flow:
@@ -74,9 +74,6 @@ def count(frame: Frame, op: For, lower: Array, upper: Array, step: Array, *carri
         if value is None and result.users:
             raise op.invalid(f"threads leave it with different memories as {result!r}")
     return found
-
-
-_trips = np.frompyfunc(lambda lower, upper, step: len(range(lower, upper, step)), 3, 1)
 
 
 @interpretation(While)

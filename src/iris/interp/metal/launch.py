@@ -88,7 +88,7 @@ class Launch:
         every = (1 << self.numbering.stamp_bits) - 1
         programs = every ^ ((1 << self.numbering.thread_bits) - 1)
         kind = Shadow if self.order is None else OrderedShadow
-        share_shadows(list(arrays.values()), written, lambda n: kind(n, programs, every))
+        share_shadows(list(arrays.values()), written, lambda n: kind(n, programs, every, programs))
         self.stored = [array.array for array in written]
         return bound
 

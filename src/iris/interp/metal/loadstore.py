@@ -88,7 +88,7 @@ def store(
     if index.ndim < x.ndim:
         index, active = index[..., None], None if active is None else active[..., None]
     places = memory.places(index, frame.rows)
-    note(frame, op, memory, Use.WRITE, places, active)
+    note(frame, op, memory, Use.WRITE, places, active, x)
     shape = np.broadcast_shapes(shape_of(frame, index, active), x.shape)
     memory.write(*lanes(shape, active, places, x))
     return []

@@ -75,17 +75,21 @@ class Shadow:
     """Notes of the accesses to some memory, in units.
 
     The last write to a unit is kept.  That is enough: a race with an earlier write is also a race
-    with the last one, or those two writes race.  Of the readers since a barrier two are kept: from
-    two groups if there are, else two of the last group.  A later writer is at most one of them.
+    with the last one, or those two writes race.  Threads of a program may write equal values to a
+    unit in one instruction: then another one of them is kept, too.  Of the readers since a barrier
+    two are kept: from two groups if there are, else two of the last group.  A later writer is at
+    most one of them.
     """
 
-    __slots__ = ("group_bits", "size", "tables", "thread_bits")
+    __slots__ = ("group_bits", "program_bits", "size", "tables", "thread_bits")
 
-    def __init__(self, size: int, group_bits: int, thread_bits: int):
-        """The bits of a stamp that say which group it is of, and which thread."""
+    def __init__(self, size: int, group_bits: int, thread_bits: int, program_bits: int = 0):
+        """The bits of a stamp that say which group it is of, which thread, and which program, if
+        several have the memory."""
         self.size = size
         self.group_bits = group_bits
         self.thread_bits = thread_bits
+        self.program_bits = program_bits
         # For each way of using: rows, each of which has a note of every unit.
         self.tables: dict[Use, Array] = {}
 
@@ -96,8 +100,17 @@ class Shadow:
             return np.zeros(units.shape, np.bool_)
         return np.asarray(tables[0].take(units) >= since)
 
-    def touch(self, use: Use, units: Array, stamps: Stamps) -> Conflict | None:
-        """Notes the accesses of one instruction, unless one clashes with what is noted."""
+    def touch(
+        self,
+        use: Use,
+        units: Array,
+        stamps: Stamps,
+        values: Callable[[], Array] | None = None,
+    ) -> Conflict | None:
+        """Notes the accesses of one instruction, unless one clashes with what is noted.
+
+        `values` gives the bits that are written to each unit; without them none are equal.
+        """
         for earlier in _CLASHES[use]:
             for noted in self._noted(earlier, units):
                 late = self._late(noted, stamps)
@@ -105,7 +118,7 @@ class Shadow:
                     first = int(late.argmax())
                     return Conflict(first % units.size, earlier, int(noted.reshape(-1)[first]))
         if use is Use.WRITE:
-            return self._note_write(units, stamps.own)
+            return self._note_write(units, stamps.own, values)
         self._note_others(use, units, stamps)
         return None
 
@@ -134,16 +147,33 @@ class Shadow:
             late &= ~far | (noted >= stamps.order(noted, stamps.own))
         return late
 
-    def _note_write(self, units: Array, own: Array) -> Conflict | None:
-        (table,) = self._table(Use.WRITE)
-        table[units] = own
-        # Two threads that write a unit in this one instruction are told by whose stamp stays.
-        stayed = table.take(units)
+    def _note_write(
+        self, units: Array, own: Array, values: Callable[[], Array] | None
+    ) -> Conflict | None:
+        rows = self._table(Use.WRITE)
+        rows[0][units] = own
+        if len(rows) > 1:
+            rows[1][units] = 0
+        # Threads that write a unit in this one instruction are told by whose stamp stays.
+        stayed = rows[0].take(units)
         lost = stayed != own
         if not any_of(lost):
             return None
-        where = int(lost.argmax())
-        return Conflict(where, Use.WRITE, int(stayed.reshape(-1)[where]))
+        clash = lost
+        if values is not None:
+            written = values()
+            differ = written != _values_kept(units, written, ~lost)
+            clash = lost & (differ | (((stayed ^ own) & self.program_bits) != 0))
+        if any_of(clash):
+            where = int(clash.argmax())
+            return Conflict(where, Use.WRITE, int(stayed.reshape(-1)[where]))
+        if len(rows) == 1:
+            rows = self.tables[Use.WRITE] = np.concatenate([rows, np.zeros_like(rows)])
+        far = lost & (((stayed ^ own) & self.group_bits) != 0)
+        # One of another group, if there is one, says more.
+        for which in (lost, far):
+            rows[1][units[which]] = spread(own, units.shape)[which]
+        return None
 
     def _note_others(self, use: Use, units: Array, stamps: Stamps) -> None:
         first, second = self._table(use)
@@ -172,3 +202,12 @@ class Shadow:
             second[units[near]] = own[near]
         if any_of(far):
             second[units[far]] = own[far]
+
+
+def _values_kept(units: Array, values: Array, kept: Array) -> Array:
+    """For each access the value of the one to its unit that is kept."""
+    distinct, which = np.unique(units, return_inverse=True)
+    which = which.reshape(units.shape)
+    held = np.empty(len(distinct), values.dtype)
+    held[which[kept]] = values[kept]
+    return np.asarray(held[which])

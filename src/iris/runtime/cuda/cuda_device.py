@@ -79,7 +79,9 @@ class Cuda(Device):
 
     @classmethod
     def missing(cls) -> str | None:
-        if find_spec("cuda") is None or find_spec("cuda.bindings") is None:
+        package = find_spec("cuda")
+        is_package = package is not None and package.submodule_search_locations is not None
+        if not is_package or find_spec("cuda.bindings") is None:  # a module has no parts to ask for
             return "install NVIDIA's bindings: pip install 'iris-metal[cuda]'"
         try:
             driver = ctypes.CDLL("libcuda.so.1")
