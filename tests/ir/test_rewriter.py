@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from iris.errors import RewriteError
-from iris.ir import Module, parse, verify
+from iris.ir import Module, Op, parse, verify
 from iris.ir.control import If
 from iris.ir.math import Add, Constant, Elementwise, Mul, Neg
 from iris.ir.rewriter import Rewriter, Rules
@@ -32,6 +32,36 @@ def test_rules_run_to_a_fixed_point_and_are_counted() -> None:
     assert rules.apply(ir)["double_negation"] >= 2
     verify(ir)
     assert "tile.store %X, %n, %x" in str(ir)
+
+
+def test_only_what_was_looked_at_before_the_last_change_is_swept_again() -> None:
+    rules = Rules()
+    looks: list[Op] = []
+
+    @rules(Neg)
+    def change_what_follows(op: Neg, rewriter: Rewriter) -> None:
+        """Two ops on, it sees what the op between them has changed."""
+        looks.append(op)
+        following = op.next
+        if isinstance(following, Mul):
+            rewriter.replace(following, Add(following.lhs, following.rhs))
+        elif following is not None and isinstance(following.next, Add):
+            rewriter.erase(op)
+
+    ir = module(
+        "%a: f32 = neg %x %b: f32 = neg %x %c1: f32 = mul %x, %y %d: f32 = neg %x "
+        "tile.store %X, %n, %c1 return"
+    )
+    first, second, _, last, *_ = list(next(iter(ir)).regions[0])
+    rules.apply(ir)
+    assert first.parent is None
+    # The first sweep changes what follows the second; the next erases the first, after which the
+    # second is looked at, and the last at last.
+    assert looks == [first, second, last, first, second, last]
+    looks.clear()
+    rules.apply(ir)
+    assert looks == [second, last]
+    verify(ir)
 
 
 def test_a_new_op_takes_the_name_and_the_line_of_the_old() -> None:

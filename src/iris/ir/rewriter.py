@@ -208,25 +208,29 @@ class Rules:
         ops = module.walk()
         left = MOST_CHANGES * (len(ops) + 1)
         # What changes is looked at again, but a rule may look further than an op and its
-        # operands: so all is swept until a sweep changes nothing.
+        # operands: so all is swept that was not looked at since the last change.
+        settled: list[Op] = []
         while ops:
             worklist.update(dict.fromkeys([op for op in reversed(ops) if rules_of[type(op)]]))
             changed = False
             while worklist:
                 op, _ = worklist.popitem()
+                settled.append(op)
                 for rule in rules_of[type(op)]:
                     rule(op, rewriter)
                     if not rewriter.changed:
                         continue
                     rewriter.changed = False
                     changed = True
+                    settled.clear()
                     counts[rule.__name__] += 1
                     left -= 1
                     if left < 0:
                         raise _endless(counts)
                     if op.parent is None:
                         break
-            ops = module.walk() if changed else []
+            seen = set(settled)
+            ops = [op for op in module.walk() if op not in seen] if changed else []
         return counts
 
 
