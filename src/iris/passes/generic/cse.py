@@ -47,8 +47,8 @@ class _Available:
 
     def region(self, region: Region) -> None:
         """Walk a region; what is computed in it is not seen after it."""
-        added: list[Any] = []
         values, loads = self.values, dict(self.loads)
+        before = len(values)
         for op in region:
             if op.regions:
                 self._nested(op)
@@ -57,14 +57,12 @@ class _Available:
             elif op.touches_nothing:
                 key = _key(op)
                 known = values.setdefault(key, op)
-                if known is op:
-                    added.append(key)
-                else:
+                if known is not op:
                     self._merge(op, known)
             else:
                 self._touching(op)
-        for key in added:
-            del self.values[key]
+        while len(values) > before:
+            values.popitem()  # the latest
         self.loads = loads
 
     def _nested(self, op: Op) -> None:
