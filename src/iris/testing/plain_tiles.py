@@ -366,6 +366,16 @@ class PlainPointer:
         return at
 
 
+def _chosen(condition: Plain, one: PlainPointer, other: PlainPointer) -> PlainPointer:
+    """One pointer or the other: to one array by element, to two by a scalar."""
+    if one.dtype is not other.dtype or (one.array is not other.array and condition.shape):
+        raise Refused("pointers to choose among")
+    shape = _common_shape(condition, one.offset, other.offset)
+    offsets = np.where(condition.data != 0, one.offset.data, other.offset.data)
+    array = one.array if np.all(condition.data != 0) else other.array
+    return PlainPointer(array, one.dtype, Plain(np.broadcast_to(offsets, shape), i64))
+
+
 def _masked(pointer: PlainPointer, mask: Any, *values: Plain) -> tuple[tuple[int, ...], Array]:
     condition = as_plain(True if mask is None else mask)
     if condition.dtype is not bool_:
@@ -398,6 +408,15 @@ def _atomic_word(function: Callable[..., Any]) -> Callable[..., Plain]:
 
 
 # Words.
+
+
+_WORD = (1 << 32) - 1
+# Functions whose results are not to the bit, but known where their arguments are special.
+LIMITS: dict[str, Callable[..., Any]] = {
+    **{name: getattr(np, name) for name in ("exp", "log", "exp2", "log2", "log1p", "expm1")},
+    **{name: getattr(np, name) for name in ("log10", "sqrt", "tanh", "sinh", "cosh", "cbrt")},
+    **{name: getattr(np, f"arc{name[1:]}") for name in ("asinh", "acosh", "atanh", "atan")},
+}
 
 
 class Words:
@@ -456,8 +475,10 @@ class Words:
         return Plain(np.ascontiguousarray(x.data).view(_HELD[dtype]).reshape(x.shape), dtype)
 
     @staticmethod
-    def where(condition: Any, on_true: Any, on_false: Any) -> Plain:
+    def where(condition: Any, on_true: Any, on_false: Any) -> Any:
         c = as_plain(condition)
+        if isinstance(on_true, PlainPointer) and isinstance(on_false, PlainPointer):
+            return _chosen(c, on_true, on_false)
         x, y = _alike(on_true, on_false)
         shape = _common_shape(c, x)
         return Plain(np.broadcast_to(np.where(c.data != 0, x.data, y.data), shape), x.dtype)
@@ -490,6 +511,34 @@ class Words:
         one, other = (v.data.astype(object) % (1 << x.dtype.bits) for v in (x, y))
         high = np.asarray((one * other) >> x.dtype.bits, object)
         return Plain(high.astype(np.uint64), x.dtype)
+
+    @staticmethod
+    def limit(word: str, x: Any) -> Plain:
+        """What a function gives for zeros, ones, infinities and nan: of other numbers, near it."""
+        value = as_plain(x)
+        if not value.dtype.is_float:
+            raise Refused("nothing special")
+        return Plain(LIMITS[word](value.data.astype(np.float64)), value.dtype)
+
+    @staticmethod
+    def philox(seed: Any, c0: Any, c1: Any, c2: Any, c3: Any) -> tuple[Plain, ...]:
+        """Random words, of 32 bits."""
+        given = [as_plain(x) for x in (c0, c1, c2, c3)]
+        key = as_plain(seed)
+        if any(not x.dtype.is_integer or x.dtype.bits > 32 for x in [*given, key]):
+            raise Refused("no word of 32 bits")
+        shape = _common_shape(*given, key)
+        low = [(x.data.astype(np.int64) & _WORD).astype(np.uint64) for x in given]
+        x, y, z, w = [np.broadcast_to(one, shape) for one in low]
+        both = key.data.astype(np.int64).astype(np.uint64)
+        a, b = both & np.uint64(_WORD), both >> np.uint64(32)
+        for _ in range(10):
+            p, q = np.uint64(0xD2511F53) * x, np.uint64(0xCD9E8D57) * z
+            x, y = (q >> np.uint64(32)) ^ y ^ a, q & np.uint64(_WORD)
+            z, w = (p >> np.uint64(32)) ^ w ^ b, p & np.uint64(_WORD)
+            a = (a + np.uint64(0x9E3779B9)) & np.uint64(_WORD)
+            b = (b + np.uint64(0xBB67AE85)) & np.uint64(_WORD)
+        return tuple([Plain(one.astype(np.uint32), DTYPES["u32"]) for one in (x, y, z, w)])
 
     @staticmethod
     def isnan(x: Any) -> Plain:

@@ -25,7 +25,7 @@ from iris.ir.scalar import storage
 from iris.ir.types import DTYPES, DType, bool_
 from iris.testing.choices import Choices
 from iris.testing.plain_blocks import TritonWords
-from iris.testing.plain_tiles import Plain, PlainPointer, Refused, Words
+from iris.testing.plain_tiles import LIMITS, Plain, PlainPointer, Refused, Words
 from iris.testing.sources import defined
 
 Array = npt.NDArray[Any]
@@ -296,6 +296,66 @@ def _assigned(expression: str, meaning: str = "") -> _Line:
 _DIVISIONS = {"//": "quotient", "%": "remainder", "/": "ratio"}
 
 
+def _special(kernel: TileFunction) -> _Line:
+    """What a function is at numbers at which it has a limit."""
+    choices = kernel.choices
+    numbers = ('float("inf")', '-float("inf")', 'float("nan")', "0.0", "-0.0", "1.0")
+    one, other = choices.of(numbers), choices.of(numbers)
+    x = f"iris.where({kernel.condition()}, {one}, {other})"
+    word, asked = choices.of([*LIMITS]), choices.of(("isnan", "isinf", "isinf"))
+    return _assigned(f"iris.{asked}(iris.{word}({x}))", f'iris.{asked}(iris.limit("{word}", {x}))')
+
+
+def _random(kernel: TileFunction) -> _Line:
+    choices = kernel.choices
+    words = [choices.of((kernel.integer(), "n", "0")) for _ in range(4)]
+    seed = choices.of(("7", "n", kernel.scalar()))
+    counters = ", ".join(f"({word} + n).to(iris.u32)" for word in words)
+    return _assigned(f"iris.philox({seed}, {counters})[{choices.below(4)}]")
+
+
+def _by_chosen_pointer(kernel: TileFunction) -> _Line:
+    """Load or store through a pointer that is chosen among two arrays, or two places of one,
+    where a mask holds."""
+    choices, shape = kernel.choices, kernel.choices.of(((4,), (2, 2), (2,)))
+    one, other = choices.of((("W", "W"), ("W", "A0"), ("A1", "A0"), ("A0", "A0")))
+    if choices.flag():
+        one, other = other, one
+    first, second = choices.of(("", " + 1", " + n", " + 4")), choices.of(("", " + 2", " + n"))
+    lanes = kernel.lanes(shape)
+    inner, outer = choices.of(((lanes, ""), ("", lanes)))
+    condition = kernel.truth()
+    if one == other and choices.flag():
+        condition = f"({lanes.removeprefix(' + ')} {choices.of(('<', '>'))} {choices.of('012')})"
+    at = f"iris.where({condition}, {one}{first}{inner}, {other}{second}{inner}){outer}"
+    covers = f"({lanes.removeprefix(' + ')} < {choices.of(('2', 'n', '3'))})"
+    mask = choices.of((kernel.truth(), covers, covers, ""))
+    masked = f", mask={mask}" if mask else ""
+    if choices.flag():
+        value = f", other={kernel.operand()}" if mask else ""
+        return _assigned(f"iris.load({at}{masked}{value})")
+    stored = f"iris.store({at}, {kernel.operand()}{masked})"
+    loaded = f"iris.load({choices.of((one, other))}{lanes})"
+    return _Line(f"{stored}\n{{0}} = {loaded}", f"[{stored}, {loaded}][1]")
+
+
+def _walked(kernel: TileFunction) -> _Line:
+    """What a pointer finds that a loop carries, from some place on."""
+    choices, name = kernel.choices, kernel.choices.of(("W", "A0", "A1"))
+    lanes = kernel.lanes(choices.of(((2,), (), (2, 2))))
+    start, step = f"{name}{choices.of((' + 1', ' + 3', ''))}{lanes}", choices.of(("1", "2"))
+    first = f"iris.load({start})"
+    held = choices.of(("{0} + %s", "%s - {0}", "%s"))
+    loop = choices.of(("for k in iris.tile_range(n):", "while k < n:"))
+    counted = ["    k = k + 1"] if "while" in loop else []
+    moved = f"    p = p + {step}" if choices.flag() else f"    p += {step}"
+    lines = [f"p = {start}", f"k = 0\n{{0}} = {first}", loop]
+    lines += [f"    {{0}} = {held % 'iris.load(p)'}", moved, *counted]
+    following = (held % f"iris.load({start} + k * {step})").replace("{0}", "held")
+    meaning = f"iris.repeated({first}, range(n), lambda held, k: {following})"
+    return _Line("\n".join(lines), meaning)
+
+
 def _binary(kernel: TileFunction) -> _Line:
     words = ("+", "-", "*", "//", "%", "/", "&", "|", "^", "<<", ">>", "+", "*")
     word = kernel.choices.of(words)
@@ -423,6 +483,12 @@ def _rearranged(kernel: TileFunction) -> _Line:
     size, dtype = kernel.values[x].shape[axis], kernel.values[x].dtype
     count = choices.of((2, 1, 4))
     greatest = f"iris.topk({x}, {count}, {axis})"
+    if dtype.is_float and choices.flag(6):  # which no variable is to hold
+        some = f'iris.where({kernel.condition()}, {x}, float("nan"))'
+        found = f"iris.sort({some}, {axis}, {choices.of(('True', 'False'))})"
+        is_number = "iris.where({0} == {0}, {0}, 7)"
+        meaning = f"(lambda v: {is_number.format('v')})({found})"
+        return _Line(f"{{0}} = {found}\n{{0}} = {is_number}", meaning)
     forms = (
         f"iris.sort({x}, {axis})",
         f"iris.sort({x}, {axis}, True)",
@@ -690,6 +756,11 @@ _MAKERS: tuple[Callable[[TileFunction], _Line], ...] = (
     _combined,
     _rearranged,
     _rearranged,
+    _special,
+    _random,
+    _by_chosen_pointer,
+    _by_chosen_pointer,
+    _walked,
 )
 # Of words that Triton has.
 _OF_TRITON = (

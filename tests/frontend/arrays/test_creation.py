@@ -71,6 +71,7 @@ def test_evenly_spaced() -> None:
         agrees(lambda a, b, n=count: np.linspace(a, b, n, endpoint=False), a, b, ulps=2)
     agrees(lambda a, b: np.linspace(0, b, 4, axis=-1), a, b, ulps=2)
     agrees(lambda a, b: np.linspace(a, b, 5, retstep=True), a, b, ulps=2)
+    agrees(lambda a, b: np.linspace(a, b, 1, retstep=True), a, b, ulps=2)  # of no gap
     found = compute(lambda a, b: np.linspace(a, b, 11)[-1], a, b)
     same(found, np.broadcast_to(b, (2, 3)))
 

@@ -76,6 +76,14 @@ def test_triangles_of_vectors() -> None:
     agrees(lambda x: (np.tril(x), np.triu(x, 1)), numbers((4,)))
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16"])
+def test_places_of_fewer_bits_than_the_size_has(dtype: str) -> None:
+    x, at = numbers((40000,)), np.array([-3, 100, 5, 7]).astype(dtype)
+    for mode in ("wrap", "clip"):
+        agrees(lambda x, i, m=mode: np.take(x, i, mode=m), x, at)
+        agrees(lambda x, m=mode: np.take(x, at, mode=m), x)
+
+
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_take(shape: tuple[int, ...]) -> None:
     x, rank = numbers(shape), len(shape)

@@ -162,7 +162,9 @@ def linspace(
     if dtype is not None:
         made = cast(made, as_dtype(dtype))
     made = move_axes(made, [0], [as_axis(axis, made.ndim)])
-    return (made, step) if retstep else made
+    if not retstep:
+        return made
+    return made, step if gaps > 0 else spread(float("nan"), first.element, ())  # as NumPy's
 
 
 @implements("meshgrid")

@@ -192,6 +192,14 @@ def _inside(number: int, axis: int, size: int) -> int:
     return number % size
 
 
+def wide(places: Operand) -> Operand:
+    """Places in a dtype that holds the size of any axis, too."""
+    if isinstance(places, np.ndarray):
+        return places.astype(np.int64) if places.itemsize < 4 else places
+    found = traced(places)
+    return cast(found, i32) if found.element.bits < 32 else found
+
+
 def nonnegative(places: Operand, axis: int, size: int) -> Operand:
     """Places counted from the start only."""
     if isinstance(places, np.ndarray):

@@ -20,7 +20,7 @@ from iris.frontend.arrays.array_values import (
     traced,
     unify_floats,
 )
-from iris.frontend.arrays.indexing import getitem, nonnegative
+from iris.frontend.arrays.indexing import getitem, nonnegative, wide
 from iris.frontend.arrays.protocol import implements, ufunc
 from iris.frontend.arrays.rearranging import diagonal
 from iris.frontend.arrays.shapes import (
@@ -174,9 +174,9 @@ def take(
         raise error_here(DTypeError, f"indices are integers, not {dtype_of(places)}")
     last = x.shape[at] - 1
     if mode == "clip":
-        places = np.clip(places, 0, last)
+        places = np.clip(wide(places), 0, last)
     elif mode == "wrap":
-        places = np.remainder(places, last + 1)
+        places = np.remainder(wide(places), last + 1)
     elif mode != "raise":
         raise error_here(ArgumentError, f"the modes of take are raise, clip and wrap, not {mode!r}")
     return getitem(x, (*[slice(None)] * at, places))
