@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from iris.ir import literal
 from iris.ir.text.parser import _Parser
+from iris.ir.types import DType
 from iris.ir.verify import _Verifier
 from iris.testing import module_texts
 from iris.testing.module_texts import ModuleText
@@ -21,10 +22,18 @@ def test_texts_keep_modules_and_broken_rules_are_refused(module: ModuleText) -> 
     module.check()
 
 
+_TEXT = literal.text
+
+
+def _every_nan_alike(bits: int, dtype: DType) -> str:
+    text = _TEXT(bits, dtype)
+    return "nan" if text.startswith("nan") else text
+
+
 @pytest.mark.parametrize(
     ("owner", "name", "wrong", "error"),
     [
-        (literal, "text", lambda bits, dtype: str(literal.decode(bits, dtype)), "read back"),
+        (literal, "text", _every_nan_alike, "read back"),
         (_Verifier, "convergence", lambda self, function: None, "must run it together"),
         (_Parser, "_location", lambda self, line: None, "read back from None|expected"),
     ],

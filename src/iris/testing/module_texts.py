@@ -328,7 +328,9 @@ def _is_nearest(choices: Choices) -> None:
         return
     below, above = (Fraction(float(literal.decode(bits, dtype))) for bits in (low, low + 1))
     middle = (below + above) / 2
-    nudge = (above - below) * choices.of((0, 0, Fraction(1, 3), Fraction(-1, 2**20)))
+    nudge = (above - below) * choices.of(
+        (Fraction(0), Fraction(0), Fraction(1, 3), Fraction(-1, 2**20))
+    )
     number = float(middle + nudge)  # whose digits are all written out
     expected = low + (low & 1)
     if Fraction(number) != middle:
