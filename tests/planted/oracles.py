@@ -35,7 +35,7 @@ ORDER = {
     "tile": ("passes", "masks", "proofs", "graph-passes", "agree", "sources", "words"),
     "lowering": ("layouts", "indices", "agree", "fits", "text"),
     "metal": ("orders", "thread-passes", "copies", "agree", "text"),
-    "text": ("text", "thread-text", "checked-text", "graph-text"),
+    "text": ("ir-texts", "text", "thread-text", "checked-text", "graph-text"),
     "graph": (
         "graph-passes",
         "proofs",
@@ -46,8 +46,18 @@ ORDER = {
         "graph-text",
         "calls",
     ),
-    "threads": ("thread-sources", "cuda-files", "thread-lowering", "thread-code"),
-    "runtime": ("launches", "libraries", "kept", "conformance", "calls"),
+    "threads": ("thread-words", "thread-sources", "cuda-files", "thread-lowering", "thread-code"),
+    "runtime": (
+        "refusals",
+        "buffers",
+        "captures",
+        "tuning",
+        "launches",
+        "libraries",
+        "kept",
+        "conformance",
+        "calls",
+    ),
 }
 
 

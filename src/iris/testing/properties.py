@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from random import Random
-from typing import Any
+from typing import Any, Protocol
 
 from hypothesis import strategies as st
 
@@ -31,7 +31,9 @@ from iris.runtime.devices import select
 from iris.targets import imaginary, nvidia
 from iris.testing import (
     bands,
+    buffer_reads,
     calculations,
+    captures,
     dependent_sums,
     exchanges,
     fetches,
@@ -42,12 +44,16 @@ from iris.testing import (
     long_rows,
     masked_rows,
     metal_calls,
+    module_texts,
     networks,
     plain_products,
     product_chains,
     programs,
+    refused_calls,
+    thread_words,
     threads,
     tile_functions,
+    tuning,
 )
 from iris.testing.array_functions import Function, functions
 from iris.testing.array_probes import Probes, probes
@@ -61,7 +67,7 @@ from iris.testing.oracles import all_preserve
 from iris.testing.quality import fits
 from iris.testing.scripts import Script, conforms
 from iris.testing.simdgroups import interleaves, orders
-from iris.testing.sources import Kernel, kernels
+from iris.testing.sources import kernels
 from iris.testing.sweeps import Sweep, sweeps
 from iris.testing.texts import runs_alike
 from iris.testing.turns import DropBarriers
@@ -276,10 +282,13 @@ def _index(drawn: Sequence[Program], seconds: float) -> None:
         agree(program, pipeline=indices.INDEXED, simdgroups=[1], seconds=seconds)
 
 
-def _check(
-    drawn: Sequence[Kernel | threads.Kernel | tile_functions.TileFunction | kept.History],
-    seconds: float,
-) -> None:
+class Checked(Protocol):
+    """What says of itself whether all is right."""
+
+    def check(self) -> None: ...
+
+
+def _check(drawn: Sequence[Checked], seconds: float) -> None:
     for one in drawn:
         one.check()
 
@@ -439,6 +448,12 @@ PROPERTIES = {
         Property("arrays", "python", _array_code, _return, part="frontend"),
         Property("calls", "python", calls, _return, part="compiler"),
         Property("kept", "python", kept.histories, _check, part="runtime"),
+        Property("captures", "python", captures.histories, _check, part="frontend"),
+        Property("tuning", "python", tuning.launches, _check, part="compiler"),
+        Property("refusals", "python", refused_calls.calls, _check, part="compiler"),
+        Property("buffers", "python", buffer_reads.reads, _check, part="runtime"),
+        Property("thread-words", "python", thread_words.words, _check, part="frontend"),
+        Property("ir-texts", "python", module_texts.modules, _check, part="ir"),
         Property("graph-passes", "graph", _transformed, _transform),
         Property("graph-numpy", "graph", _rounding, _match),
         Property("graph-kernels", "graph", _fused, _fuse),

@@ -1,0 +1,212 @@
+"""Calls that are right, and beside each one that is wrong in one way, which must be refused.
+
+    @given(refused_calls.calls())
+    def test_refusals(call):
+        call.check()
+
+What is wrong follows from what is drawn, by a plain rule: elements that share memory are counted,
+options are looked up, shapes and devices compared.  So a rule that refuses what is right is found,
+too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+from numpy.lib.stride_tricks import as_strided
+
+import iris
+from iris import metal
+from iris.errors import IrisError, UserError
+from iris.testing.choices import Choices
+from iris.testing.sources import defined
+
+BYTES = 24
+_DEVICES = ("interp", "interp:metal")
+# What options may be, as docs/language.md says.
+_POWERS = (1, 2, 4, 8, 16, 32)
+_LEGAL: dict[str, tuple[Any, ...]] = {
+    "num_simdgroups": (None, *_POWERS),
+    "num_stages": (None, *range(1, 9)),
+    "swizzle": (None, *_POWERS[1:]),
+    "fast_math": (True, False),
+    "serpentine": (True, False),
+    "preload": (True, False),
+}
+_VALUES = (1, 2, 3, 4, 0, -1, 8, 9, 32, 64, True, False, 1.0, 4.0, "4", None, np.int64(4))
+
+
+@iris.kernel
+def _put(Out, number):  # type: ignore[no-untyped-def]
+    iris.store(Out, number)
+
+
+@iris.kernel
+def _fill(Out, n, B: iris.constexpr):  # type: ignore[no-untyped-def]
+    at = iris.arange(0, B)  # type: ignore[arg-type]
+    iris.store(Out + at, 1.0, mask=at < n)
+
+
+@iris.jit
+def _sum(x, y):  # type: ignore[no-untyped-def]
+    return x + y
+
+
+@iris.jit
+def _by_name(x, **others):  # type: ignore[no-untyped-def]
+    return x + others["y"] + others["z"]
+
+
+_WRITING = """\
+@metal.kernel
+def drawn(A: "{} float*"):
+    A[metal.thread_id_x()] = 1.0
+"""
+
+
+def calls() -> st.SearchStrategy[Refused]:
+    """Calls of all kinds."""
+    return st.binary(min_size=BYTES, max_size=BYTES).map(Refused)
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A call, as some bytes choose."""
+
+    data: bytes
+
+    def __repr__(self) -> str:
+        words, _, is_right = _drawn(self.data)
+        return f"{words}: {'right' if is_right else 'wrong'}"
+
+    def check(self) -> None:
+        """Assert that the call is refused if, and only if, it is wrong."""
+        words, call, is_right = _drawn(self.data)
+        try:
+            call()
+        except IrisError as error:
+            assert not is_right, f"{words} is refused: {error}"
+        except TypeError as error:  # such as of a dtype
+            assert isinstance(error, UserError) and not is_right, f"{words}: {error}"
+        else:
+            assert is_right, f"{words} is not refused"
+
+
+Drawn = tuple[str, Callable[[], object], bool]
+
+
+def _drawn(data: bytes) -> Drawn:
+    choices = Choices(data)
+    return choices.of(_KINDS)(choices)
+
+
+def _overlapping(choices: Choices) -> Drawn:
+    """Elements of what is written share memory, or not."""
+    shape = tuple([choices.of((2, 1, 3, 4)) for _ in range(1 + choices.below(3))])
+    strides = tuple([choices.of((1, 2, 3, 4, 8, 12, 0)) for _ in shape])
+    array = as_strided(np.zeros(128, np.float32), shape, tuple([4 * s for s in strides]))
+    places = {
+        sum(i * s for i, s in zip(index, strides, strict=True))
+        for index in product(*map(range, shape))
+    }
+    is_right = len(places) == array.size
+    words = f"a launch that writes an array of shape {shape} and strides {strides}"
+    return words, lambda: _put[1](iris.strided(array), 1.0, device="interp"), is_right
+
+
+def _of_two_devices(choices: Choices) -> Drawn:
+    """Buffers are of one device, or of two."""
+    on = [choices.of(_DEVICES) for _ in "12"]
+    x, y = (iris.asarray(np.ones(8, np.float32), device=device) for device in on)
+    return f"a function of Buffers on {on}", lambda: _sum(x, y), on[0] == on[1]
+
+
+def _option(choices: Choices) -> Drawn:
+    """An option has a value that it may have, or another one."""
+    name = choices.of([*_LEGAL])
+    value = choices.of(_VALUES)
+    is_right = any(type(value) is type(legal) and value == legal for legal in _LEGAL[name])
+    out = np.zeros(1, np.float32)
+    call = lambda: _put[1](out, 1.0, device="interp", **{name: value})  # noqa: E731
+    return f"a launch with {name}={value!r}", call, is_right
+
+
+def _updated(choices: Choices) -> Drawn:
+    """A recorded launch gets another Buffer, of the same form or of another."""
+    sizes = [choices.of((8, 16, 4)) for _ in "12"]
+    dtypes = [choices.of((np.float32, np.int32)) for _ in "12"]
+    old, new = (
+        iris.asarray(np.zeros(n, d), device="interp") for n, d in zip(sizes, dtypes, strict=True)
+    )
+    with iris.record() as recording:
+        _fill[1](old, 4, B=16, device="interp")
+    forms = [f"{n} {d.__name__}" for n, d in zip(sizes, dtypes, strict=True)]
+    words = f"an update of a Buffer of {forms[0]} by {forms[1]}"
+    is_right = sizes[0] == sizes[1] and dtypes[0] is dtypes[1]
+    return words, lambda: recording.launches[0].update(Out=new), is_right
+
+
+def _freed(choices: Choices) -> Drawn:
+    """A recording is replayed, some of whose Buffers may have been freed."""
+    x, y, other = (iris.asarray(np.zeros(8, np.float32), device="interp") for _ in "123")
+    with iris.record() as recording:
+        _fill[1](x, 4, B=16, device="interp")
+        _fill[1](y, 4, B=16, device="interp")
+    freed = choices.below(4)
+    for number, buffer in enumerate((other, x, y)):
+        if number == freed:
+            buffer.free()
+    return f"a replay with Buffer {freed} freed", recording.replay, freed in (0, 3)
+
+
+def _edited(choices: Choices) -> Drawn:
+    """A function is edited to one that takes the same arrays, or others."""
+    size, other = (choices.of((64, 32, 8)) for _ in "12")
+    x = np.ones(size, np.float32)
+    lowered = _sum.lower(x, x, device="interp")
+    text = lowered.graph.replace(f"tensor<{size}x", f"tensor<{other}x")
+    return f"an edit of {size} to {other} elements", lambda: lowered.edited(text), size == other
+
+
+def _constant(choices: Choices) -> Drawn:
+    """A thread writes to an array that is declared as one of the device, or as constant."""
+    address_space = choices.of(("device", "device const", "constant"))
+    text = _WRITING.format(address_space)
+    a = np.zeros(8, np.float32)
+    call = lambda: defined(text, metal=metal)(a, threads=8, device="interp:metal")  # noqa: E731
+    return f"a write to {address_space}", call, address_space == "device"
+
+
+def _named(choices: Choices) -> Drawn:
+    """An argument is of a dtype that no function takes: the error begins with its name."""
+    names = ("x", "y", "z")
+    wrong = choices.of((*names, ""))
+    given = {name: np.ones(2, np.float64 if name == wrong else np.float32) for name in names}
+
+    def call() -> None:
+        try:
+            _by_name(device="interp", **given)
+        except TypeError as error:
+            assert str(error).startswith(f"{wrong} is "), f"the error is not of {wrong}: {error}"
+            raise
+
+    return f"a call with {wrong or 'nothing'} of float64", call, wrong == ""
+
+
+_KINDS = (
+    _overlapping,
+    _of_two_devices,
+    _option,
+    _updated,
+    _freed,
+    _edited,
+    _constant,
+    _named,
+    _overlapping,
+    _option,
+)
