@@ -56,6 +56,7 @@ from iris.testing.choices import Choices
 from iris.testing.fusing import fuses
 from iris.testing.kernel_schedules import scheduled
 from iris.testing.levels import agree
+from iris.testing.numpy_forms import Forms, forms
 from iris.testing.numpy_graphs import matches_numpy
 from iris.testing.oracles import all_preserve
 from iris.testing.quality import fits
@@ -316,7 +317,7 @@ class ArrayCode:
         return self.shown
 
 
-def _return(drawn: Sequence[ArrayCode | Call], seconds: float) -> None:
+def _return(drawn: Sequence[ArrayCode | Call | Forms], seconds: float) -> None:
     for one in drawn:
         one.check()
 
@@ -437,6 +438,7 @@ PROPERTIES = {
         Property("cuda-files", "python", threads.kernels, _translate, TOGETHER, part="frontend"),
         Property("words", "python", tile_functions.functions, _check, part="frontend"),
         Property("arrays", "python", _array_code, _return, part="frontend"),
+        Property("forms", "python", forms, _return, part="frontend"),
         Property("calls", "python", calls, _return, part="compiler"),
         Property("kept", "python", kept.histories, _check, part="runtime"),
         Property("graph-passes", "graph", _transformed, _transform),
