@@ -40,6 +40,7 @@ ORDER = {
         "graph-passes",
         "proofs",
         "arrays",
+        "forms",
         "graph-numpy",
         "graph-kernels",
         "graph-schedules",

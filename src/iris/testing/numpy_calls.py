@@ -80,8 +80,8 @@ def call(f: ArrayDraft) -> Line:
     return call_of(f, f.choices.of(some))
 
 
-def call_of(f: ArrayDraft, callee: Callee) -> Line:
-    """A call of a function."""
+def call_of(f: ArrayDraft, callee: Callee, always: str = "") -> Line:
+    """A call of a function, with one of its options in any case."""
     f.is_careful = callee.is_formula
     choices, x = f.choices, f.shaped()
     name = callee.text.removesuffix(".outer")
@@ -95,7 +95,7 @@ def call_of(f: ArrayDraft, callee: Callee) -> Line:
         pairs = zip(given, is_array, strict=True)
         given = [f"np.where({v} == 0, 1, {v})" if array else v for v, array in pairs]
     for name in callee.options:
-        if choices.flag():
+        if name == always or choices.flag():
             given.append(f"{name}={_OPTIONS[name](f, x)}")
     f.is_careful = False
     text = f"{callee.text}({', '.join(given)})"
@@ -206,7 +206,9 @@ _OPTIONS: dict[str, Callable[[ArrayDraft, str], str]] = {
     "axes": _axes_of_two,
     **dict.fromkeys(("keepdims", "include_initial", "invert", "returned"), _one_of("True")),
     **dict.fromkeys(("sparse", "equal_nan", "density"), _one_of("True")),
-    "endpoint": _one_of("False"),
+    **dict.fromkeys(("retstep", "assume_unique"), _one_of("True")),
+    **dict.fromkeys(("endpoint", "copy"), _one_of("False")),
+    "casting": _one_of("'no'", "'safe'", "'same_kind'", "'unsafe'"),
     "indexing": _one_of("'ij'"),
     "dtype": _one_of("np.float32"),
     "order": _one_of("'F'", "'C'"),
@@ -214,7 +216,9 @@ _OPTIONS: dict[str, Callable[[ArrayDraft, str], str]] = {
     "ord": _one_of("1", "2", "np.inf", "-np.inf", "0"),
     "where": _mask,
     "weights": _weights,
-    **dict.fromkeys(("initial", "nan"), lambda f, x: f.number(f.values[x].dtype)),
+    **dict.fromkeys(
+        ("initial", "nan", "posinf", "neginf"), lambda f, x: f.number(f.values[x].dtype)
+    ),
     **dict.fromkeys(("default", "prepend", "append"), _beside),
     **dict.fromkeys(("a_min", "a_max", "min", "max", "mean"), _beside),
     **dict.fromkeys(("k", "offset", "shift", "start", "stop"), _INTEGER),

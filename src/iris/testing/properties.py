@@ -62,6 +62,7 @@ from iris.testing.choices import Choices
 from iris.testing.fusing import fuses
 from iris.testing.kernel_schedules import scheduled
 from iris.testing.levels import agree
+from iris.testing.numpy_forms import Forms, forms
 from iris.testing.numpy_graphs import matches_numpy
 from iris.testing.oracles import all_preserve
 from iris.testing.quality import fits
@@ -325,7 +326,7 @@ class ArrayCode:
         return self.shown
 
 
-def _return(drawn: Sequence[ArrayCode | Call], seconds: float) -> None:
+def _return(drawn: Sequence[ArrayCode | Call | Forms], seconds: float) -> None:
     for one in drawn:
         one.check()
 
@@ -446,6 +447,7 @@ PROPERTIES = {
         Property("cuda-files", "python", threads.kernels, _translate, TOGETHER, part="frontend"),
         Property("words", "python", tile_functions.functions, _check, part="frontend"),
         Property("arrays", "python", _array_code, _return, part="frontend"),
+        Property("forms", "python", forms, _return, part="frontend"),
         Property("calls", "python", calls, _return, part="compiler"),
         Property("kept", "python", kept.histories, _check, part="runtime"),
         Property("captures", "python", captures.histories, _check, part="frontend"),
