@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from math import prod
 
 from iris.ir import metal
 from iris.ir.control import Func
@@ -82,14 +81,14 @@ def _is_halved(array: Value) -> bool:
 
 def most_half_registers(region: Region) -> int:
     """At least as many registers of 16 bits as are live at one point of a region: as if each value
-    were there as a whole, to the end of the region that defines it."""
+    lived to the end of the region that defines it."""
     values = [*region.arguments]
     within = 0
     for op in region:
         values += op.results
         if op.regions:
             within = max(within, sum(map(most_half_registers, op.regions)))
-    return sum([prod(_of_type[value.type]) for value in values]) + within
+    return sum([half_registers(value) for value in values]) + within
 
 
 class Pressure:

@@ -88,13 +88,14 @@ def _move_stores(wait: Op, touched: set[Value], shares: Callable[[], bool]) -> i
     op = wait.next
     while op is not None:
         effects = effects_within(op)
-        stays = not _is_plain(op) or not fixed.isdisjoint(_operands(op))
-        is_store = False
-        if effects:
-            is_store = _starts_exchange(op, effects, touched)
-            may_move = is_store or _only_reads(effects)
-            stays = stays or not may_move or conflict(list(passed), effects)
-            touched.update(_memories(effects))
+        is_store = _starts_exchange(op, effects, touched)
+        stays = (
+            not _is_plain(op)
+            or not (is_store or _only_reads(effects))
+            or not fixed.isdisjoint(_operands(op))
+            or conflict(list(passed), effects)
+        )
+        touched.update(_memories(effects))
         if stays:
             fixed.update(op.results)
             passed.update(dict.fromkeys(effects))
