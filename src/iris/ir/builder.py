@@ -21,15 +21,14 @@ from iris.ir.types import Type
 class Builder:
     """Puts ops at the end of a region, or before an op of it."""
 
-    __slots__ = ("_ahead", "_made", "before", "location", "region")
+    __slots__ = ("_made", "before", "location", "region")
 
     def __init__(self, region: Region, before: Op | None = None, location: Location | None = None):
         self.region = region
         self.before = before
         self.location = location
-        # What `once` has made that is visible here, and what a builder ahead has.
-        self._made: dict[Any, Value] = {}
-        self._ahead: dict[Any, Value] = {}
+        # What `once` has made, region by region, the outermost first.
+        self._made: list[dict[Any, Value]] = [{}]
 
     @staticmethod
     def before_op(op: Op) -> Builder:
@@ -56,25 +55,27 @@ class Builder:
         """The value of an op without effects: put in place, unless this made an equal one before
         that is visible here."""
         key = kind, operands, attributes, type_
-        known = self._ahead.get(key) or self._made.get(key)
-        if known is None:
-            known = self._made[key] = self(kind.create(operands, attributes, (type_,)))
-        return known
+        for made in self._made:
+            known = made.get(key)
+            if known is not None:
+                return known
+        value = self._made[-1][key] = self(kind.create(operands, attributes, (type_,)))
+        return value
 
     def ahead(self, op: Op) -> Builder:
         """A builder before an earlier op; this one sees everything that it makes `once`."""
         other = Builder(op.enclosing, op, self.location)
-        self._ahead = other._made
+        self._made.insert(0, other._made[0])
         return other
 
     @contextmanager
     def inside(self, region: Region) -> Iterator[Region]:
         """Build at the end of another region for a while."""
-        saved, made = (self.region, self.before), len(self._made)
+        saved = self.region, self.before
         self.region, self.before = region, None
+        self._made.append({})
         try:
             yield region
         finally:
             self.region, self.before = saved
-            while len(self._made) > made:
-                self._made.popitem()  # the latest
+            self._made.pop()

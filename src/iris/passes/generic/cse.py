@@ -47,8 +47,8 @@ class _Available:
 
     def region(self, region: Region) -> None:
         """Walk a region; what is computed in it is not seen after it."""
+        added: list[Any] = []
         values, loads = self.values, dict(self.loads)
-        before = len(values)
         for op in region:
             if op.regions:
                 self._nested(op)
@@ -57,12 +57,14 @@ class _Available:
             elif op.touches_nothing:
                 key = _key(op)
                 known = values.setdefault(key, op)
-                if known is not op:
+                if known is op:
+                    added.append(key)
+                else:
                     self._merge(op, known)
             else:
                 self._touching(op)
-        while len(values) > before:
-            values.popitem()  # the latest
+        for key in added:
+            del self.values[key]
         self.loads = loads
 
     def _nested(self, op: Op) -> None:
