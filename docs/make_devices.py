@@ -20,7 +20,7 @@ PEERS = {"torch": "torch", "compiled": "torch.compile", "triton": "Triton"}
 SLOW, AS_FAST = 0.9, 0.97
 #: How far runs of one function usually differ.
 USUAL_SPREAD = 0.013
-#: The first sizes of a function of which memory limits all.
+#: How many of a function's sizes, the first ones, count as rows that memory limits; others: one.
 FIRST_SIZES = {"softmax": 3}
 #: From these on a figure of the cost model is bold.
 LEAST_CORRELATION, MOST_TIMES_BEST = 0.8, 1.15

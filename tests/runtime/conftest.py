@@ -21,7 +21,7 @@ def nothing_old_to_collect() -> None:
 
 @pytest.fixture
 def torch(monkeypatch: pytest.MonkeyPatch) -> Torch:
-    """A stand-in for torch, of which nothing was taken before."""
+    """A stand-in for torch; no array of it has been read yet."""
     made: Any = Torch()
     monkeypatch.setitem(sys.modules, "torch", made)
     monkeypatch.setattr(borrowing, "READERS", {})
@@ -30,7 +30,7 @@ def torch(monkeypatch: pytest.MonkeyPatch) -> Torch:
 
 @pytest.fixture
 def driver(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The driver of two GPUs that are not there, of which none was opened before."""
+    """A fake driver of two GPUs; neither has been opened yet."""
     pytest.importorskip("cuda.bindings.driver")
     from fake_driver import Driver
 

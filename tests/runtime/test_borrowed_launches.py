@@ -201,7 +201,7 @@ def test_functions_of_arrays_ask_once_too(torch: Torch, driver: Driver) -> None:
 
 
 def before_each(work: list[Work]) -> list[set[int]]:
-    """The works that are done before each starts: those of its stream, and of awaited events."""
+    """For each launch, the work that ends before it starts: by its stream and its events."""
     done: list[set[int]] = []
     of_stream: dict[int, set[int]] = {}
     of_event: dict[int, set[int]] = {}

@@ -182,8 +182,8 @@ class ArrayDraft:
         return True
 
     def _rounding(self, name: str) -> Array | float:
-        """How far NumPy's functions and those of Iris may be off; inexact ones may be for results
-        that are whole numbers, too."""
+        """How far results of NumPy and of Iris may be off, whole numbers too where the function
+        rounds."""
         value = self.values[name]
         if name in self.exact or value.dtype.kind != "f":
             return ROUNDED * _unit(value)

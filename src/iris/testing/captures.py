@@ -26,7 +26,7 @@ from iris.testing.sources import evaluated
 
 BYTES = 48
 STEPS = 4
-# Those of a function are of one kind: most are equal, and do not compute the same.
+# A function reads numbers of one row.  Most of a row are equal, and compute something else.
 _NUMBERS = ((2, 3, -1), (0.0, -0.0), (1, True, 1.0), (3, 3.0, np.float32(3), np.int32(3)))
 _FORMS = ("x * {}", "x + {}", "x - {}")
 _SIZE = 8

@@ -248,7 +248,7 @@ def _module_of(body: Region) -> Module:
 
 
 def _attribute(text: str, choices: Choices) -> Broken:
-    """An op has another attribute, of which it is inferred that it has other results."""
+    """Change an attribute so that the op infers other result types than the text says."""
     module = parse(text)
     ops = [op for op in module.walk() if op.spec.inferred and op.results and op.attributes]
     for _ in range(3 if ops else 0):
@@ -311,7 +311,7 @@ def _apart(text: str, choices: Choices) -> Broken:
 
 
 def _any(items: Sequence[Any], choices: Choices) -> Any:
-    """One of some, of which there may be more than a byte counts."""
+    """Choose one of a sequence, which may have more than 256 items."""
     return items[(choices.below(256) << 8 | choices.below(256)) % len(items)]
 
 

@@ -168,7 +168,7 @@ def _rows(f: Form) -> Line:
 
 
 def _placed(f: Form) -> Line:
-    """Elements at places of few bits, of which some count from the end."""
+    """Index an axis by narrow integers, some of them negative."""
     choices = f.choices
     dtype = choices.of(("int8", "int16", "int32", "int64", "uint8"))
     size = choices.of((300, 200, 5, 130))

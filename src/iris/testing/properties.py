@@ -307,7 +307,7 @@ def _array_code() -> st.SearchStrategy[ArrayCode]:
 
 @dataclass
 class ArrayCode:
-    """Python of all kinds, of which what fails first is shown."""
+    """Array programs of several kinds; shown is the one that fails first."""
 
     swept: Sweep
     short: Probes

@@ -106,7 +106,7 @@ def _drawn(data: bytes) -> Drawn:
 
 
 def _overlapping(choices: Choices) -> Drawn:
-    """Elements of what is written share memory, or not."""
+    """Write to an array whose elements may overlap in memory."""
     shape = tuple([choices.of((2, 1, 3, 4)) for _ in range(1 + choices.below(3))])
     strides = tuple([choices.of((1, 2, 3, 4, 8, 12, 0)) for _ in shape])
     array = as_strided(np.zeros(128, np.float32), shape, tuple([4 * s for s in strides]))

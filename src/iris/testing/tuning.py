@@ -42,7 +42,7 @@ def drawn(X, Out, n, TURNS: iris.constexpr, BLOCK: iris.constexpr, FACTOR: iris.
         total += iris.where(i < n, iris.load(X + i), 0.0)
     iris.store(Out + at, iris.where(at > 0, total * FACTOR, 0.0) + at)
 """
-# What a rule computes of the arguments, and of what is chosen before.
+# Rules of each constant: they compute it from arguments and from constants chosen earlier.
 _RULES = {
     "TURNS": ("a['n']", "24", "a['n'] // 2", "a.get('BLOCK', 16) + 1"),
     "BLOCK": ("16", "4", "4 if a['n'] > 8 else 16", "min(a.get('FACTOR', 4), 1) * 4"),
