@@ -110,7 +110,8 @@ def test_schedules_are_compared_and_the_fastest_is_in_the_graph(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(fusion, "refined", lambda own, *_: own.with_blocks({}, 4))
-    tuned = iris.jit(weighs, tune=True)
+    # The BLAS of some processors adds the products of smaller tiles in another order.
+    tuned = iris.jit(weighs, tune=True, reorder=True)
     q = numbers(256, 64)
     before = tuned.lower(q, q, device="interp").fused
     tuned(q, q, device="interp")
