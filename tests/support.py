@@ -6,6 +6,7 @@ import importlib.util
 import os
 import shutil
 import sys
+import time
 from importlib.util import cache_from_source
 from pathlib import Path
 from types import ModuleType
@@ -29,6 +30,19 @@ Cases = TypeVar("Cases")
 def counts(n_slice: Cases, n_full: Cases) -> Cases:
     """How many cases to try, or which: `n_full` with `IRIS_CAMPAIGN=1`, else `n_slice`."""
     return n_full if os.environ.get("IRIS_CAMPAIGN") == "1" else n_slice
+
+
+def slowness() -> float:
+    """How slow Python is here and now, at least 1: bars of time are for a core and a build of it
+    that do a million rounds of a loop in 30 ms."""
+    seconds = []
+    for _ in range(5):
+        start = time.perf_counter()
+        total = 0
+        for number in range(100_000):
+            total += number & 3
+        seconds.append(time.perf_counter() - start)
+    return max(1.0, min(seconds) / 0.003)
 
 
 def load(script: Path) -> ModuleType:

@@ -62,7 +62,18 @@ def scopes(texts: list[str]) -> list[dict[int, str]]:
 def tokens(text: str) -> Iterator[tuple[str, str, int]]:
     cursor = Cursor(text, "text")
     while cursor.kind != "end":
-        yield cursor.kind, cursor.text, cursor.offset
+        if cursor.kind == "location":  # which the parser reads at once: `at "file":12`
+            word, rest = cursor.text.split(" ", 1)
+            file, line = rest.rsplit(":", 1)
+            offset = cursor.offset
+            yield "word", word, offset
+            offset += len(f"{word} ")
+            yield "string", file, offset
+            offset += len(file)
+            yield "mark", ":", offset
+            yield "number", line, offset + 1
+        else:
+            yield cursor.kind, cursor.text, cursor.offset
         cursor.advance()
 
 

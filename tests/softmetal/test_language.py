@@ -517,3 +517,26 @@ def test_math_modes(mode: MathMode, pragma: str) -> None:
     else:
         assert x[3:5].tolist() == [0, 0]
     assert x[6] == (0 if pragma else np.float32(2.0**-24))
+
+
+def test_lanes_of_small_numbers_as_offsets() -> None:
+    """Compilers know much about such numbers."""
+    library = Library.compile(
+        HEAD
+        + """
+kernel void k(device const int* X, device int4* Y, device int2* Z, ushort lane [[thread_index_in_simdgroup]]) {
+    int4 at = int(lane) + (int4(0, 1, 2, 3) >> 1);
+    int4 found;
+    for (int i = 0; i < 4; ++i) found[i] = X[at[i]];
+    Y[lane] = found;
+    int2 both = int2(lane & 3, lane >> 2);
+    Z[lane] = int2(X[both[0]], X[both[1]]);
+}
+"""
+    )
+    x = np.arange(100, 164, dtype=np.int32)
+    y, z = np.zeros((32, 4), np.int32), np.zeros((32, 2), np.int32)
+    library.run("k", [x, y, z], 32, 32)
+    lane = np.arange(32)[:, None]
+    np.testing.assert_array_equal(y, x[lane + np.arange(4) // 2])
+    np.testing.assert_array_equal(z, x[np.hstack([lane & 3, lane >> 2])])

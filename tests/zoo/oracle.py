@@ -95,11 +95,13 @@ def copied(value: Any) -> Any:
 
 
 def are_equal(got: np.ndarray, expected: np.ndarray) -> bool:
-    """Whether results are equal, or within what another order of sums makes of floats."""
+    """Whether results are equal, or within what another order of sums makes of floats; they may be
+    rounded to neighbours then."""
     if got.dtype.kind != "f":
         return np.array_equal(got, expected)
     size = np.abs(expected[np.isfinite(expected)], dtype=np.float64).max(initial=1e-6)
-    return np.allclose(got, expected, rtol=2e-4, atol=2e-5 * size, equal_nan=True)
+    rtol = max(2e-4, float(np.finfo(got.dtype).eps))
+    return np.allclose(got, expected, rtol=rtol, atol=2e-5 * size, equal_nan=True)
 
 
 def run(path: str, case: dict[str, Any], arguments: dict[str, Any]) -> None:

@@ -9,11 +9,11 @@ Two accesses conflict if all of this holds:
 4. they may be of different threads.
 
 They are of one thread if one is a plain store, the other is at the same offset, computed from the
-same values in the same iteration of each loop, and every thread that makes the other makes the
-store.  Otherwise two threads would store to one byte, and the store by itself would be a race.  A
-copy is such a store for what comes after it, which waits for it.  Iterations of a `foreach` run in
-any order.  So the same holds for two `foreach` with equal counts, if the offsets differ only in the
-loop index, and accesses of different iterations need no order.
+same values in the same iteration of each loop, every thread that makes the other makes the store,
+and no two threads store to the same element (`thread_numbers`).  A copy is such a store for what
+comes after it, which waits for it.  Iterations of a `foreach` run in any order.  So the same holds
+for two `foreach` with equal counts, if the offsets differ only in the loop index, and accesses of
+different iterations need no order.
 
 A barrier goes before the second of two accesses, so that it orders as many pairs as can be, and
 stands in the innermost region that has both: before a loop or a branch rather than in it.
@@ -27,6 +27,7 @@ from functools import cached_property, partial
 from typing import TypeAlias
 
 from iris.analysis.carried_memory import CarriedMemory, MemoryRange
+from iris.analysis.thread_numbers import ThreadNumbers
 from iris.analysis.windows import Window, Windows
 from iris.ir import metal
 from iris.ir.control import For, Func, If, While
@@ -167,6 +168,7 @@ class _Planner:
         self.alone = function.simdgroups == 1
         self.numbers = _Numbers()
         self.windows = windows
+        self.thread_numbers = ThreadNumbers(windows)
         self.memories = CarriedMemory()
         self.touching = [op for op in function.walk() if not op.touches_nothing]
         # The arrays that some op writes.
@@ -237,15 +239,17 @@ class _Planner:
 
     def _of_one_thread(self, access: Touch, store: Touch) -> bool:
         """Whether what an access touches is written by no thread but its own in a store."""
-        if not store.writes or store.atomic:
+        if not store.writes or not isinstance(store.op, (metal.Store, metal.Copy)):
             return False
         one, other = self._address(access), self._address(store)
         return (
-            one is not None
+            not store.atomic
+            and one is not None
             and other is not None
             and one.address == other.address
             and other.mask in (None, one.mask)
             and _is_within(access.op, _stand(store.op))
+            and self.thread_numbers.are_apart(store.op, _count(store.op))
         )
 
     def _address(self, touch: Touch) -> AccessAddress | None:

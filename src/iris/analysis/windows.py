@@ -104,6 +104,10 @@ class Windows:
         """How uniform each value is."""
         return uniformity(self.function)
 
+    def is_in_common(self, value: Value) -> bool:
+        """Whether all threads surely have the same number, in all turns of `foreach` ops."""
+        return self.levels[value] is Uniformity.THREADGROUP and not _is_in_foreach(value)
+
     def of(self, offset: Value, start: int, size: int, count: int) -> Window | None:
         """The bytes that threads touch with so many elements of a size, at an offset that each
         has; the elements start at a byte of their memory."""
@@ -167,9 +171,9 @@ class Windows:
             found = self._arithmetic(op)
             if found is not None:
                 return found
-        elif isinstance(op, math.Cast) and _widens(op):
+        elif isinstance(op, math.Cast) and keeps_numbers(op):
             return self._of(op.x)
-        if self.levels[value] is Uniformity.THREADGROUP and not _is_in_foreach(value):
+        if self.is_in_common(value):
             here: Sum = {(value,): 1}
             return Window(here, plus(here, ONE), strides=())
         bound = self._bound(value)
@@ -228,7 +232,7 @@ def _index(loop: Op) -> tuple[Value, int] | None:
     return loop.regions[0].arguments[0], int(step.value)
 
 
-def _widens(op: math.Cast) -> bool:
+def keeps_numbers(op: math.Cast) -> bool:
     """Whether a cast keeps all numbers.  (An offset that overflows is an error anyway.)"""
     source, target = (v.type.element for v in (op.x, op.result))
     return source.is_signed and target.is_signed and source.bits <= target.bits

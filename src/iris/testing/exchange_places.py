@@ -302,6 +302,10 @@ class Places:
     def some(self, count: int) -> bytes:
         return bytes([self.choices.below(256) for _ in range(count)])
 
+    def own_place(self, memory: Memory) -> Place:
+        """For each thread, the element of its number."""
+        return self.place(memory, bytes([*bytes(HALF + 1), NO_TERM]), single=True)
+
     def place_of_one(self) -> Place:
         choices = self.choices
         data = self.some(PLACE_BYTES)

@@ -208,8 +208,7 @@ class Exchanges(Places):
                     with self.taken(self.compare(Predicate.GT, turn, 0)):
                         self.touch(memory, 0, self.read)
                     self.meet()
-                    own = self.place(memory, bytes([*bytes(HALF + 1), NO_TERM]), single=True)
-                    self.write(own)
+                    self.write(self.own_place(memory))
 
     def along(self) -> None:
         """A loop that goes over parts of a memory, up or down, not always each of them; and an
@@ -556,7 +555,12 @@ class Exchanges(Places):
         self.left -= 1
         style = self.choices.below(3)
         by_turns = self.choices.flag()
-        place = self.place_of_one() if by_turns else self.some_place(single=style != 1)
+        if by_turns:
+            place = self.place_of_one()
+        elif style == 2:  # analysis must see that the elements are a thread's own: no barrier fits
+            place = self.own_place(self.choices.of(self.memories[-2:]))
+        else:
+            place = self.some_place(single=style != 1)
         condition = place.mask if place.mask is not None else self.of_some_threads()
         place = place._replace(mask=None)
         self.meet()

@@ -510,7 +510,7 @@ def test_across_rounds_an_element_stays_a_threads_own_if_its_offset_does() -> No
           yield
         }
         for %c0, %n, %c1 (%k: i32) {
-          %at: i32 = xor %t, %k
+          %at: i32 = add %t, %k
           metal.barrier device
           %x: i32 = metal.load %X, %at
           metal.store %X, %at, %k

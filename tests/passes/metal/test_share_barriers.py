@@ -24,6 +24,10 @@ def barriers(body: str, size: int = 4) -> int:
       %c0: i32 = constant 0
       %c1: i32 = constant 1
       %simdgroup: i32 = metal.simdgroup
+      %lane: i32 = metal.lane
+      %c32: i32 = constant 32
+      %start: i32 = mul %simdgroup, %c32
+      %thread: i32 = add %start, %lane
       %a: threadgroup<{size}xf32> = metal.alloc
       metal.store %a, %simdgroup, %x
       %first: f32 = metal.load %a, %c0
@@ -52,7 +56,7 @@ def test_an_exchange_that_needs_the_other_waits_for_it() -> None:
 
 def test_what_a_store_needs_moves_with_it() -> None:
     assert barriers(f"%y: f32 = metal.load %Y, %c1\n{exchange('%y')}") == 1
-    written = "metal.store %Y, %simdgroup, %first\n%y: f32 = metal.load %Y, %simdgroup\n"
+    written = "metal.store %Y, %thread, %first\n%y: f32 = metal.load %Y, %thread\n"
     assert barriers(f"{written}{exchange('%y')}") == 2
 
 

@@ -1,0 +1,142 @@
+"""Stores whose elements are said to be one thread's alone are: threads are tried one by one."""
+
+from __future__ import annotations
+
+from itertools import product
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from iris.analysis.thread_numbers import ThreadNumbers
+from iris.analysis.windows import Windows
+from iris.ir import parse
+from iris.ir.control import Func
+
+#: What an offset is made of, as Python and IR both name it; `n` is what all threads have in common.
+LEAVES = ("lane", "simdgroup", "i", "n", "1", "2", "3", "32", "64")
+OPS = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "xor": lambda a, b: a ^ b,
+    "and": lambda a, b: a & b,
+    "or": lambda a, b: a | b,
+    "mod": lambda a, b: a % b if b else 0,
+    "floordiv": lambda a, b: a // b if b else 0,
+}
+COMPARES = {
+    "eq": lambda a, b: a == b,
+    "lt": lambda a, b: a < b,
+}
+Tree = str | tuple  # type: ignore[type-arg]
+trees = st.recursive(
+    st.sampled_from(LEAVES),
+    lambda parts: st.tuples(st.sampled_from(sorted(OPS)), parts, parts),
+    max_leaves=6,
+)
+masks = st.none() | st.tuples(st.sampled_from(sorted(COMPARES)), trees, trees)
+THREADS = [(lane, simdgroup) for simdgroup in range(2) for lane in range(32)]
+TURNS = 2
+
+
+def number(tree: Tree, known: dict[str, int]) -> int:
+    if isinstance(tree, str):
+        return known[tree] if tree in known else int(tree)
+    kind, one, other = tree
+    return {**OPS, **COMPARES}[kind](number(one, known), number(other, known))
+
+
+def divides_by_nothing(tree: Tree | None, known: dict[str, int]) -> bool:
+    if tree is None or isinstance(tree, str):
+        return False
+    kind, one, other = tree
+    if kind in ("mod", "floordiv") and number(other, known) <= 0:
+        return True
+    return divides_by_nothing(one, known) or divides_by_nothing(other, known)
+
+
+def text_of(tree: Tree, lines: list[str]) -> str:
+    """The name of the value; its ops are added to the lines."""
+    if isinstance(tree, str):
+        return f"%{'c' if tree.isdigit() else ''}{tree}"
+    kind, one, other = tree
+    operands = f"{text_of(one, lines)}, {text_of(other, lines)}"
+    name = f"%v{len(lines)}"
+    is_compare = kind in COMPARES
+    lines.append(f"{name}: {'bool = compare ' if is_compare else 'i32 = '}{kind} {operands}")
+    return name
+
+
+def are_said_to_be_apart(offset: Tree, mask: Tree | None, width: int) -> bool:
+    lines: list[str] = []
+    at = text_of(offset, lines)
+    masked = "" if mask is None else f", mask={text_of(mask, lines)}"
+    constants = [f"%c{leaf}: i32 = constant {leaf}" for leaf in LEAVES if leaf.isdigit()]
+    body = "\n".join(
+        [
+            *constants,
+            "%lane: i32 = metal.lane",
+            "%simdgroup: i32 = metal.simdgroup",
+            f"metal.foreach {TURNS} (%i: i32) {{",
+            *lines,
+            f"metal.store %A, {at}, %x{masked}",
+            "yield",
+            "}",
+        ]
+    )
+    type_ = "f32" if width == 1 else f"regs<{width}xf32>"
+    head = f"func metal @f simdgroups=2(%A: ptr<f32>, %x: {type_}, %n: i32)"
+    (function,) = parse(f"{head} {{\n{body}\nreturn\n}}")
+    assert isinstance(function, Func)
+    (store,) = [op for op in function.walk() if op.name == "metal.store"]
+    return ThreadNumbers(Windows(function)).are_apart(store, width)
+
+
+def are_apart(offset: Tree, mask: Tree | None, width: int, n: int) -> bool:
+    of: dict[int, tuple[int, int]] = {}
+    for (lane, simdgroup), i in product(THREADS, range(TURNS)):
+        known = {"lane": lane, "simdgroup": simdgroup, "i": i, "n": n}
+        if mask is None or number(mask, known):
+            first = number(offset, known)
+            for element in range(first, first + width):
+                if of.setdefault(element, (lane, simdgroup)) != (lane, simdgroup):
+                    return False
+    return True
+
+
+def uses(tree: Tree | None, leaf: str) -> bool:
+    return tree == leaf or (isinstance(tree, tuple) and any(uses(part, leaf) for part in tree[1:]))
+
+
+@given(trees, masks, st.sampled_from([1, 2, 4]), st.lists(st.integers(-70, 70), min_size=1))
+def test_what_is_said_to_be_apart_is(
+    offset: Tree, mask: Tree | None, width: int, numbers: list[int]
+) -> None:
+    for n, (lane, simdgroup), i in product(numbers, THREADS[::5], range(TURNS)):
+        known = {"lane": lane, "simdgroup": simdgroup, "i": i, "n": n}
+        if divides_by_nothing(offset, known) or divides_by_nothing(mask, known):
+            return  # a program error
+    said = are_said_to_be_apart(offset, mask, width)
+    really = all(are_apart(offset, mask, width, n) for n in numbers)
+    assert really or not said
+    if not (uses(offset, "n") or uses(mask, "n")):
+        assert really == said
+
+
+def test_what_all_threads_have_in_common_does_not_matter() -> None:
+    thread: Tree = ("add", ("mul", "simdgroup", "32"), "lane")
+    turn: Tree = ("add", thread, ("mul", "i", "64"))
+    of_row: Tree = ("add", ("mul", "n", "64"), turn)
+    for offset in (thread, turn, of_row, ("sub", "n", turn), ("xor", turn, "3")):
+        assert are_said_to_be_apart(offset, None, 1)
+        assert not are_said_to_be_apart(offset, None, 2)
+    assert are_said_to_be_apart(("mul", of_row, "2"), None, 2)
+    assert not are_said_to_be_apart(("mul", thread, "n"), None, 1)
+    assert not are_said_to_be_apart(("mod", of_row, "3"), None, 1)
+
+
+def test_where_one_thread_stores() -> None:
+    assert are_said_to_be_apart("n", ("eq", ("add", ("mul", "simdgroup", "32"), "lane"), "n"), 4)
+    assert not are_said_to_be_apart("n", ("eq", "lane", "n"), 1)
+    assert are_said_to_be_apart("simdgroup", ("eq", "lane", "n"), 1)
+    assert are_said_to_be_apart("1", ("lt", ("add", "lane", "simdgroup"), "1"), 1)
