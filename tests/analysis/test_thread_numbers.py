@@ -67,7 +67,7 @@ def text_of(tree: Tree, lines: list[str]) -> str:
     return name
 
 
-def are_said_to_be_apart(offset: Tree, mask: Tree | None, width: int) -> bool:
+def are_said_to_be_apart(offset: Tree, mask: Tree | None, width: int, turns: int = TURNS) -> bool:
     lines: list[str] = []
     at = text_of(offset, lines)
     masked = "" if mask is None else f", mask={text_of(mask, lines)}"
@@ -77,7 +77,7 @@ def are_said_to_be_apart(offset: Tree, mask: Tree | None, width: int) -> bool:
             *constants,
             "%lane: i32 = metal.lane",
             "%simdgroup: i32 = metal.simdgroup",
-            f"metal.foreach {TURNS} (%i: i32) {{",
+            f"metal.foreach {turns} (%i: i32) {{",
             *lines,
             f"metal.store %A, {at}, %x{masked}",
             "yield",
@@ -140,3 +140,9 @@ def test_where_one_thread_stores() -> None:
     assert not are_said_to_be_apart("n", ("eq", "lane", "n"), 1)
     assert are_said_to_be_apart("simdgroup", ("eq", "lane", "n"), 1)
     assert are_said_to_be_apart("1", ("lt", ("add", "lane", "simdgroup"), "1"), 1)
+
+
+def test_of_too_many_turns_nothing_is_said() -> None:
+    turn: Tree = ("add", ("mul", "i", "64"), ("add", ("mul", "simdgroup", "32"), "lane"))
+    assert are_said_to_be_apart(turn, None, 1, turns=1000)
+    assert not are_said_to_be_apart(turn, None, 1, turns=10**9)

@@ -12,6 +12,7 @@ So no two threads access one element at `%at`, and many do at `%two`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from math import prod
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -28,6 +29,7 @@ Array: TypeAlias = npt.NDArray[Any]
 Rule: TypeAlias = "Callable[[_Around, Op], Numbers | None]"
 NEVER = np.iinfo(np.int64).min  # the case of what does not run
 MOST_SIMDGROUPS = 32  # where it is not decided how many there are
+MOST_ACCESSES = 1 << 22  # of all threads in all turns, that are compared
 
 
 class Numbers(NamedTuple):
@@ -54,6 +56,8 @@ class ThreadNumbers:
 
 
 def _are_apart(op: metal.Store | metal.Copy, count: int, around: _Around) -> bool:
+    if prod([loop.count for loop in around.loops], start=around.threads.size) > MOST_ACCESSES:
+        return False
     offset = around.of(op.offset)
     offsets = np.array(0) if offset is None else offset.array  # unknown ones may be the same
     arrays = np.broadcast_arrays(offsets, around.threads, around.case_of(op))
@@ -108,8 +112,8 @@ class _Around:
         if isinstance(op, math.Compare) and op.predicate is math.Predicate.EQ:
             a, b = self.of(op.lhs), self.of(op.rhs)
             if a is not None and b is not None:
-                # What they have in common decides which difference is 0.
-                return a.array.astype(np.int64) - b.array
+                # What they have in common decides which difference, in their bits, is 0.
+                return (a.array - b.array).astype(np.int64)
         return np.array(0)
 
     def elements(self, numbers: Sequence[int], dtype: npt.DTypeLike) -> Array:
