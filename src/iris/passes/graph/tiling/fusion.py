@@ -20,7 +20,7 @@ from iris.passes.graph.tiling.choose_schedule import cheapest_schedule
 from iris.passes.graph.tiling.element_graph import ElementGraph
 from iris.passes.graph.tiling.element_ref import CannotFuse, DoesNotFit
 from iris.passes.graph.tiling.element_rules import SCATTER_READ
-from iris.passes.graph.tiling.kernel_cost import Cost, cost_of
+from iris.passes.graph.tiling.kernel_cost import Cost, cost_of, tensor_bytes
 from iris.passes.graph.tiling.kernel_regions import Candidate
 from iris.passes.graph.tiling.kernel_registers import vectors_held
 from iris.passes.graph.tiling.kernel_schedule import SUM_ORDERS_DIFFER, KernelSchedule
@@ -465,7 +465,11 @@ class Fusion:
             if value in self.results or not readers or any(len(k.ops) > MOST_OPS for k in readers):
                 continue
             first, *others = [_elementwise_chain(value, reader) for reader in readers]
+            recomputed = any(reader.recomputes for reader in readers)
             for later in reversed(first):
+                # Else all that it could save is bytes of what is stored.
+                if not recomputed and tensor_bytes(later) >= tensor_bytes(value):
+                    continue
                 if all(later in other for other in others) and self._try_store_later(value, later):
                     changed = True
                     break
