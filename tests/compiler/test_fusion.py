@@ -283,6 +283,20 @@ def test_what_only_one_kernel_needs_is_not_stored(
     assert kernel.bytes == sum(x.nbytes for x in (*arguments, *found))
 
 
+def test_a_product_is_stored_in_halves_if_its_readers_need_only_these() -> None:
+    def function(x: Any, y: Any) -> Any:
+        halves = (x @ y).astype(np.float16)
+        return halves.T + np.float16(1), halves * np.float16(2)
+
+    x, y = numbers(256, 256) / 16, numbers(256, 256) / 16
+    found = iris.jit(function)(x, y)
+    for was, now in zip(found, function(x, y), strict=True):
+        np.testing.assert_allclose(was, now, rtol=2e-3, atol=2e-3)
+    moved = sum([kernel.bytes for kernel in iris.jit(function).kernels(x, y)])
+    half = found[0].nbytes
+    assert moved == x.nbytes + y.nbytes + (1 + 1 + 2) * half  # stored, loaded, and both results
+
+
 def test_each_boundary_says_why() -> None:
     _, arguments, _ = CASES["block"]
     lowered = COMPILED["block"].lower(*arguments)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,13 @@ import pytest
 
 import iris
 from iris.compiler.compilation import entry_of
+from iris.compiler.graph_program import GraphProgram
 from iris.cost.resources import needs_of
+from iris.frontend.arrays import ArrayFunction
+from iris.ir.core import Level
 from iris.passes.graph.tiling import fusion
 from iris.passes.graph.tiling.element_graph import ElementGraph
-from iris.targets import DEFAULT
+from iris.targets import DEFAULT, find
 
 
 def layers(n: int) -> Callable[..., Any]:
@@ -121,6 +125,18 @@ def test_columns_of_a_recurrence_are_one_kernel_of_few_registers(columns: int) -
     for device in ("interp", "interp:metal"):
         found = compiled(x, x, device=device)
         np.testing.assert_allclose(found, function(x, x), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("target", ["apple-m1", "apple-m4-max"])
+def test_what_a_recurrence_is_lowered_to_grows_with_its_columns(target: str) -> None:
+    on, ops = find(target), []
+    for columns in (32, 64, 128, 256):
+        function = ArrayFunction(averages(columns))
+        x = np.zeros((64, columns), np.float32)
+        module = function.trace(function.bind([x, x], {})).module
+        (kernel,) = GraphProgram.of(module, on).kernels
+        ops.append(len(kernel.lowered(Level.METAL, on).walk()))
+    assert all(more < 2.3 * fewer for fewer, more in pairwise(ops))
 
 
 @pytest.mark.parametrize("step", [-1, 7])

@@ -206,7 +206,7 @@ WHOLE = {
 
 
 @pytest.mark.parametrize("row", WHOLE.values(), ids=WHOLE)
-@pytest.mark.parametrize("name", ["apple-m1", "apple-m4"])
+@pytest.mark.parametrize("name", ["apple-m1", "apple-m4", "apple-m4-max", "apple-m1-ultra"])
 def test_whole_reductions_use_all_cores(
     row: Row, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

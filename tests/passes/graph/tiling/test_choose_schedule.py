@@ -1,4 +1,7 @@
-"""Tiles are small where more simdgroups hide that one waits for its results."""
+"""Tiles are small where more simdgroups hide that one waits for its results.
+
+What chooses elements by their index is arithmetic, too.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import re
 from typing import Any
 
 import numpy as np
+import pytest
 
 import iris
 from iris.compiler.array_compilation import ArrayCompilation
@@ -17,19 +21,35 @@ def chain(x: Any) -> Any:
     return x
 
 
+def averages(x: Any) -> Any:
+    columns = [x[:, 0]]
+    for column in range(1, 128):
+        columns.append(0.9 * columns[-1] + 0.1 * x[:, column])
+    return np.stack(columns, axis=1)
+
+
+def blurred(x: Any) -> Any:
+    padded = np.pad(x, 1)
+    return sum(padded[i : i + 64, j : j + 64] for i in range(3) for j in range(3)) / 9
+
+
 def microseconds(lowered: ArrayCompilation) -> float:
     """What the only kernel takes on an M1, by the model of lowered kernels."""
     (kernel,) = lowered.kernels
     return 1e3 * kernel.estimate.chips[0].milliseconds
 
 
-def test_larger_tiles_take_longer() -> None:
-    lowered = iris.jit(chain).lower(np.zeros((128, 128), np.float32))
+@pytest.mark.parametrize(
+    ("function", "shape", "axis"),
+    [(chain, (128, 128), "i0i1"), (averages, (64, 128), "i0"), (blurred, (64, 64), "i0")],
+)
+def test_larger_tiles_take_longer(function: Any, shape: tuple[int, ...], axis: str) -> None:
+    lowered = iris.jit(function).lower(np.zeros(shape, np.float32))
     chosen = microseconds(lowered)
     for times in (2, 4):
         larger = re.sub(
-            r"programs (\d+)",
-            lambda found, times=times: f"programs {times * int(found[1])}",
+            rf"\b{axis}: programs (\d+)",
+            lambda found, times=times: f"{axis}: programs {times * int(found[1])}",
             lowered.fused,
         )
         assert larger != lowered.fused

@@ -8,7 +8,7 @@ are contiguous in memory, or along the rows and columns of a matrix product.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from math import inf, prod
 
 from iris.ir.core import Op, Value
@@ -20,7 +20,7 @@ from iris.passes.graph.tiling.element_ref import CannotFuse, ElementRef
 from iris.passes.graph.tiling.index_expr import Axis
 from iris.passes.graph.tiling.kernel_axes import axis_choices, merge_axes
 from iris.passes.graph.tiling.kernel_cost import PROGRAMS_PER_CORE, cost_of
-from iris.passes.graph.tiling.kernel_schedule import KernelSchedule, axes_size, tile_axes
+from iris.passes.graph.tiling.kernel_schedule import KernelSchedule, axes_size, tile_dimensions
 from iris.passes.graph.tiling.tile_limits import LONG_ROW, MAX_TILE_BYTES, MAX_TILE_DIMENSIONS
 from iris.targets import Target
 
@@ -52,12 +52,11 @@ def cheapest_schedule(
     if len(schedules) == 1:
         return schedules[0]
 
-    # Of equal cost, that which waits less, or has more programs, if too few, or loads less.
-    def key(schedule: KernelSchedule) -> tuple[int, float, float, float, int]:
+    # Of equal cost, that which has more programs, if too few, or loads less.
+    def key(schedule: KernelSchedule) -> tuple[int, float, float, int]:
         cost = cost_of(schedule, target)
         programs = inf if cost.fills_cores else cost.programs
-        waits = cost.waiting_microseconds
-        return cost.spilled, cost.microseconds, waits, -programs, cost.traffic
+        return cost.spilled, cost.microseconds, -programs, cost.traffic
 
     return min(schedules, key=key)
 
@@ -204,11 +203,8 @@ class _Choice:
         for ref, expr in reversed(self.aggregates.items()):
             self._split_aggregate(ref, expr)
         if sum(n > 1 for n in self.lanes.values()) > MAX_TILE_DIMENSIONS:
-            for needed, needed_expr in elements.exprs.items():
-                over = needed_expr.over if isinstance(needed_expr, Aggregate) else ()
-                self._limit_dimensions([needed, *needed_expr.refs], over)
-            for output in elements.outputs:
-                self._limit_dimensions([output.ref], elements.output_axes)
+            for axes, others in elements.tiles:
+                self._limit_dimensions(axes, others)
 
     @property
     def schedule(self) -> KernelSchedule:
@@ -320,12 +316,12 @@ class _Choice:
         )
         return bool(a - b) and bool(b - a)
 
-    def _limit_dimensions(self, refs: Iterable[ElementRef], others: Collection[Axis]) -> None:
-        """Drop lane axes until a tile of all axes of some elements has few enough dimensions.
+    def _limit_dimensions(self, axes: Collection[Axis], others: Collection[Axis]) -> None:
+        """Drop lane axes until a tile of some axes has few enough dimensions.
 
-        The `others`, such as reduced axes, are dropped first.
+        The `others` of these, such as reduced axes, are dropped first.
         """
-        lanes = tile_axes(self.elements, self.lanes, refs, others)
+        lanes = tile_dimensions(self.lanes, axes)
         lanes.sort(key=lambda axis: (axis in others, axis not in self.output_axes))
         for axis in lanes[MAX_TILE_DIMENSIONS:]:
             self.lanes[axis] = 1

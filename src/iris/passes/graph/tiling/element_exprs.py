@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from iris.ir.core import Op, Value
 from iris.ir.kinds import ReduceKind, ScanKind, is_rounded
+from iris.ir.math import And, Compare, Select
 from iris.ir.types import DType
 from iris.passes.graph.tiling.element_ref import ElementRef, Guard, Lookup, Within, axes_of
 from iris.passes.graph.tiling.index_expr import Atom, Axis, IndexExpr
@@ -20,6 +21,11 @@ class ElementExpr:
     @property
     def refs(self) -> tuple[ElementRef, ...]:
         """The elements that it reads."""
+        return ()
+
+    @property
+    def ops(self) -> tuple[type[Op], ...]:
+        """The elementwise ops that compute it from these."""
         return ()
 
     def index_exprs(self) -> Iterator[IndexExpr]:
@@ -91,10 +97,20 @@ class Piecewise(ElementExpr):
     def refs(self) -> tuple[ElementRef, ...]:
         return tuple([ref for _, ref in self.cases])
 
+    @property
+    def ops(self) -> tuple[type[Op], ...]:
+        """A choice for each case but the last, by what all comparisons of its conditions say."""
+        compared = sum([condition.comparisons for condition in self.conditions])
+        choices = len(self.cases) - 1
+        return (Compare,) * compared + (And,) * (compared - choices) + (Select,) * choices
+
+    @property
+    def conditions(self) -> list[Within]:
+        return [condition for conditions, _ in self.cases for condition in conditions]
+
     def index_exprs(self) -> Iterator[IndexExpr]:
-        for conditions, _ in self.cases:
-            for condition in conditions:
-                yield condition.index
+        for condition in self.conditions:
+            yield condition.index
 
     def substituted(self, new: Substitution) -> Piecewise:
         cases = [(tuple(map(new.within, cs)), new.ref(d)) for cs, d in self.cases]
@@ -111,6 +127,10 @@ class Pointwise(ElementExpr):
     @property
     def refs(self) -> tuple[ElementRef, ...]:
         return self.operands
+
+    @property
+    def ops(self) -> tuple[type[Op], ...]:
+        return (type(self.op),)
 
     def substituted(self, new: Substitution) -> Pointwise:
         return Pointwise(self.op, tuple(map(new.ref, self.operands)))

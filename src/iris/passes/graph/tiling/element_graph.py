@@ -143,7 +143,7 @@ class ElementGraph:
             return size
         for expr in self.exprs.values():
             if isinstance(expr, Piecewise):
-                for condition in (c for conditions, _ in expr.cases for c in conditions):
+                for condition in expr.conditions:
                     if condition.index.terms == ((axis, 1),):
                         start = condition.index.constant
                         size = gcd(size, condition.low - start, condition.high - start)
@@ -311,6 +311,39 @@ class ElementGraph:
                 if rows and columns:
                     products.append(Product(ref, expr, rows, columns))
         return products
+
+    @cached_property
+    def products_of_online_sums(self) -> list[ElementRef]:
+        """The matrix products that sums in a loop with a maximum need; raises `CannotFuse` if each
+        block of another product would recompute one."""
+        inner: set[ElementRef] = set()
+        online: set[ElementRef] = set()
+        found: list[ElementRef] = []
+        if not any(isinstance(e, Contraction) for e in self.aggregates.values()):
+            return found
+        for ref, expr in reversed(self.exprs.items()):
+            if isinstance(expr, Contraction):
+                if ref in inner:
+                    raise CannotFuse("a matrix product would be recomputed within another one")
+                if ref in online:
+                    found.append(ref)
+                (inner if expr.rescaling is None else online).update(expr.refs)
+            if ref in inner:
+                inner.update(expr.refs)
+            if ref in online:
+                online.update(expr.refs)
+        return found
+
+    @cached_property
+    def tiles(self) -> list[tuple[frozenset[Axis], tuple[Axis, ...]]]:
+        """The axes of each tile that an element and its operands need, with the reduced axes; and
+        of each tile that is stored, with the axes of the outputs."""
+        along, tiles = self.dependencies, []
+        for ref, expr in self.exprs.items():
+            over = expr.over if isinstance(expr, Aggregate) else ()
+            tiles.append((along[ref].union(over, *[along[r] for r in expr.refs]), over))
+        tiles += [(along[o.ref].union(self.output_axes), self.output_axes) for o in self.outputs]
+        return list(dict.fromkeys(tiles))
 
     def axes_in(self, indices: Iterable[IndexExpr]) -> set[Axis]:
         """The axes along which the values of index expressions differ."""

@@ -39,6 +39,11 @@ class Within:
         return self.low <= self.index.low and self.index.high < self.high
 
     @property
+    def comparisons(self) -> int:
+        """How many numbers the index is compared with."""
+        return 1 + (self.index.low < self.low)
+
+    @property
     def is_impossible(self) -> bool:
         return self.index.high < self.low or self.high <= self.index.low
 

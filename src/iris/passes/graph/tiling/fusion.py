@@ -20,7 +20,7 @@ from iris.passes.graph.tiling.choose_schedule import cheapest_schedule
 from iris.passes.graph.tiling.element_graph import ElementGraph
 from iris.passes.graph.tiling.element_ref import CannotFuse, DoesNotFit
 from iris.passes.graph.tiling.element_rules import SCATTER_READ
-from iris.passes.graph.tiling.kernel_cost import Cost, cost_of
+from iris.passes.graph.tiling.kernel_cost import Cost, cost_of, tensor_bytes
 from iris.passes.graph.tiling.kernel_regions import Candidate
 from iris.passes.graph.tiling.kernel_registers import vectors_held
 from iris.passes.graph.tiling.kernel_schedule import SUM_ORDERS_DIFFER, KernelSchedule
@@ -379,7 +379,7 @@ class Fusion:
 
     def _inline_many(self, kernel: Candidate) -> Candidate | None:
         """Compute in a kernel values that no other one needs: one, or two, four, eight and so on at
-        once, where nothing is recomputed for that, and as many programs compute it.
+        once, where that takes less even without the launches it saves, and as many programs do it.
 
         To plan the kernel again for each of them would take time that is quadratic in them.  A few
         are left to be tried one by one.
@@ -398,11 +398,10 @@ class Fusion:
             except CannotFuse:
                 break
             else:
-                # With more of them it may recompute nothing, in as many programs.
-                if (
-                    new.cost.flops <= sum(k.cost.flops for k in replaced)
-                    and new.cost.programs >= max(k.cost.programs for k in replaced)
-                    and new.cost.microseconds < sum(k.cost.microseconds for k in replaced)
+                # With more of them it may take less, in as many programs.
+                running = sum(k.cost.running_microseconds for k in replaced)
+                if new.cost.running_microseconds <= running and new.cost.programs >= max(
+                    k.cost.programs for k in replaced
                 ):
                     grown, inlined = new, count
             count *= 2
@@ -466,7 +465,11 @@ class Fusion:
             if value in self.results or not readers or any(len(k.ops) > MOST_OPS for k in readers):
                 continue
             first, *others = [_elementwise_chain(value, reader) for reader in readers]
+            recomputed = any(reader.recomputes for reader in readers)
             for later in reversed(first):
+                # Else all that it could save is bytes of what is stored.
+                if not recomputed and tensor_bytes(later) >= tensor_bytes(value):
+                    continue
                 if all(later in other for other in others) and self._try_store_later(value, later):
                     changed = True
                     break
@@ -496,18 +499,39 @@ class Fusion:
         dispatch = self.target.dispatch_microseconds
         most = own.cost.microseconds + sum(k.cost.microseconds for k in readers)
         _, read = self._needed((later,))
-        # What waits for one more kernel could not be merged with those that do not.
-        waits = any(v in self.kernels and v not in own.inputs for v in read)
+        awaited = [self.kernels[v] for v in read if v in self.kernels and v not in own.inputs]
         outputs = [(later,), *[k.outputs for k in readers]]
         new: list[Candidate] = []
         # No kernel takes less than its dispatch: mostly, that tells before they are planned.
         times = [dispatch for _ in outputs]
-        while sum(times) + waits * dispatch <= most:
+        while sum(times) + bool(awaited) * dispatch <= most:
             if len(new) == len(outputs):
+                # What waits for other kernels is merged neither with them nor with what does not.
+                apart = [k for k in awaited if not self._takes_in(new[0], k)]
+                if sum(times) + max([self._saved(own, k) for k in apart], default=0) > most:
+                    break
                 return new
             new.append(self._candidate(outputs[len(new)]))
             times[len(new) - 1] = new[-1].cost.microseconds
         raise CannotFuse("it costs more to store it later")
+
+    def _takes_in(self, kernel: Candidate, other: Candidate) -> bool:
+        """Whether a kernel costs less that computes what another one writes for it."""
+        try:
+            together = self._candidate(kernel.outputs, other.outputs).cost.microseconds
+        except CannotFuse:
+            return False
+        return together < kernel.cost.microseconds + other.cost.microseconds
+
+    def _saved(self, one: Candidate, other: Candidate) -> float:
+        """The microseconds that one kernel instead of two saves; at least a launch, as it may be
+        merged with another one."""
+        launch = self.target.dispatch_microseconds
+        try:
+            together = self._merged(one, other).cost.microseconds
+        except CannotFuse:
+            return launch
+        return max(launch, one.cost.microseconds + other.cost.microseconds - together)
 
     def _adopt(self, kernels: Iterable[Candidate]) -> None:
         for kernel in kernels:

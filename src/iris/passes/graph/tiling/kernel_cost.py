@@ -41,7 +41,8 @@ class Cost:
     traffic: int  # bytes that programs load and store
     reloaded: int  # of these, what programs load again in a later loop
     flops: int  # results of arithmetic
-    operations: float  # the same in terms of the time of fused multiply-adds
+    # The same in terms of the time of fused multiply-adds, with what the index chooses elements by.
+    operations: float
     programs: int
     in_turn: float  # additions to one line of the second cache, which makes one in a cycle at most
     tile_bytes: int  # that a program loads and stores at once
@@ -68,9 +69,9 @@ class Cost:
 
     @cached_property
     def waiting_microseconds(self) -> float:
-        """How much longer arithmetic alone takes, as too few simdgroups of a core hide that one
-        waits."""
-        return max(0, self._arithmetic / self._computing - self.running_microseconds)
+        """How much longer it takes as too few simdgroups of a core hide that one waits: loads go on
+        meanwhile."""
+        return max(0, self._arithmetic / self._computing - self._busy_microseconds)
 
     @cached_property
     def _computing(self) -> float:
@@ -89,6 +90,11 @@ class Cost:
     @cached_property
     def running_microseconds(self) -> float:
         """What it takes once it has started."""
+        return self._busy_microseconds + self.waiting_microseconds
+
+    @cached_property
+    def _busy_microseconds(self) -> float:
+        """The same with as many simdgroups as a core can use."""
         target, core = self.target, self.target.core
         rate = target.clock * 1e3  # cycles in a microsecond
         share = min(1, self.tile_bytes / BYTES_ON_THE_WAY)  # of a core
@@ -107,22 +113,23 @@ class _Work:
     def __init__(self) -> None:
         self.loaded = 0  # bytes
         self.computed: Counter[type[Op]] = Counter()
+        self.flops = 0  # of the function's own ops
 
 
 @lru_cache(maxsize=16)  # of the few kernels whose schedules are compared at a time
-def _work(elements: ElementGraph, loops: _Loops) -> dict[tuple[frozenset[Axis], int], _Work]:
+def work_of(elements: ElementGraph, loops: _Loops) -> dict[tuple[frozenset[Axis], int], _Work]:
     """The work of a kernel beside aggregates, by the axes along which it differs and by how many
     loops do it: most elements differ along the same few sets of axes."""
     work: defaultdict[tuple[frozenset[Axis], int], _Work] = defaultdict(_Work)
     times = dict(loops)
     both = zip(elements.exprs.items(), elements.dependencies.values(), strict=True)
     for (ref, expr), axes in both:
-        if isinstance(expr, (LoadExpr, Pointwise)):
+        if isinstance(expr, LoadExpr):
+            work[axes, times.get(ref, 1)].loaded += _bytes(ref)
+        elif expr.ops:
             own = work[axes, times.get(ref, 1)]
-            if isinstance(expr, Pointwise):
-                own.computed[type(expr.op)] += 1
-            else:
-                own.loaded += _bytes(ref)
+            own.computed.update(expr.ops)
+            own.flops += isinstance(expr, Pointwise)
     return work
 
 
@@ -130,17 +137,22 @@ def _work(elements: ElementGraph, loops: _Loops) -> dict[tuple[frozenset[Axis], 
 def cost_of(schedule: KernelSchedule, target: Target) -> Cost:
     """What a kernel with this schedule costs on a target."""
     elements = schedule.elements
-    traffic, reloaded, tile_bytes = 0, 0, 0
+    traffic, reloaded, tile_bytes, flops = 0, 0, 0, 0
     computed: Counter[type[Op]] = Counter()
     loops = loops_of(schedule)
-    for (axes, times), work in _work(elements, tuple(loops.items())).items():
+    simdgroups = _simdgroups(schedule, target)
+    # Of what is reduced, the threads have parts.
+    threads = 1 if elements.aggregates else simdgroups * target.simdgroup_width
+    for (axes, times), work in work_of(elements, tuple(loops.items())).items():
         count = schedule.evaluations(axes)
         traffic += times * count * work.loaded
         reloaded += (times - 1) * count * work.loaded
         tile_bytes += schedule.lanes_along(axes) * work.loaded
+        flops += times * count * work.flops
+        # Where a tile has fewer elements than there are threads, several threads compute each.
+        repeated = times * count * max(1, threads // schedule.lanes_along(axes))
         for op, ops in work.computed.items():
-            computed[op] += times * count * ops
-    flops = computed.total()
+            computed[op] += repeated * ops
     weights = _weights(target.core)
     # Work of equal parts costs the same, whatever their order.
     operations = fsum([n * weights[op] for op, n in computed.items()])
@@ -163,7 +175,7 @@ def cost_of(schedule: KernelSchedule, target: Target) -> Cost:
         schedule.programs,
         stores.in_turn,
         tile_bytes,
-        _simdgroups(schedule, target),
+        simdgroups,
         spilled(schedule, target),
     )
 
@@ -267,6 +279,7 @@ def _stores(schedule: KernelSchedule, target: Target) -> _Stores:
     return _Stores(traffic, collected, in_turn)
 
 
+@lru_cache(maxsize=16)  # of the few schedules that are compared at a time
 def loops_of(schedule: KernelSchedule) -> Mapping[ElementRef, int]:
     """In how many loops of a program, one after the other, an element is computed.
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from math import prod
 
 from iris.errors import PipelineError
 from iris.ir import graph
@@ -11,6 +13,7 @@ from iris.ir.axis_schedule import WrittenSchedule
 from iris.ir.builder import Builder
 from iris.ir.control import Func, Yield
 from iris.ir.core import Op, Value
+from iris.ir.math import Elementwise, element_type
 from iris.passes.graph.tiling.element_graph import ElementGraph
 from iris.passes.graph.tiling.kernel_cost import Cost
 from iris.passes.graph.tiling.kernel_schedule import KernelSchedule
@@ -34,6 +37,12 @@ class Candidate:
             elements = ElementGraph.of(self.outputs, self.inputs)
             self._schedule = KernelSchedule.read(elements, self._schedule)
         return self._schedule
+
+    @cached_property
+    def recomputes(self) -> bool:
+        """Whether it computes more elements than its ops have; what it reduces counts as that."""
+        types = [element_type(op.result.type) for op in self.ops if isinstance(op, Elementwise)]
+        return self.cost.flops > sum([prod(type_.shape) for type_ in types])
 
     def reschedule(self, schedule: KernelSchedule | WrittenSchedule) -> None:
         """Give it another schedule."""

@@ -11,9 +11,9 @@ from math import prod
 
 from iris.ir.axis_schedule import AxisSchedule, Place, WrittenSchedule
 from iris.ir.core import Value
-from iris.passes.graph.tiling.element_exprs import Aggregate, Contraction, ScanExpr
+from iris.passes.graph.tiling.element_exprs import ScanExpr
 from iris.passes.graph.tiling.element_graph import ElementGraph
-from iris.passes.graph.tiling.element_ref import CannotFuse, ElementRef, Within
+from iris.passes.graph.tiling.element_ref import CannotFuse, Within
 from iris.passes.graph.tiling.index_expr import Axis, IndexExpr
 from iris.passes.graph.tiling.kernel_axes import axis_choices
 from iris.passes.graph.tiling.plan import AxisBlock, Plan
@@ -126,39 +126,18 @@ class KernelSchedule:
         self._check_sum_orders()
         self._loops()
         if sum(n > 1 for n in self.lanes.values()) > MAX_TILE_DIMENSIONS:
-            for ref, expr in elements.exprs.items():
-                over = expr.over if isinstance(expr, Aggregate) else ()
-                self._check_dimensions([ref, *expr.refs], over)
-            for output in elements.outputs:
-                self._check_dimensions([output.ref], elements.output_axes)
+            for axes, _ in elements.tiles:
+                self._check_dimensions(axes)
 
     def _check_products(self) -> None:
-        """Refuse a matrix product that each block of another one would recompute."""
-        elements = self.elements
-        if not any(isinstance(e, Contraction) for e in elements.aggregates.values()):
-            return
-        inner: set[ElementRef] = set()
-        online: set[ElementRef] = set()
-        for ref, expr in reversed(elements.exprs.items()):
-            if isinstance(expr, Contraction):
-                if ref in inner:
-                    raise CannotFuse("a matrix product would be recomputed within another one")
-                if ref in online:
-                    self._check_computed_once(ref)
-                (inner if expr.rescaling is None else online).update(expr.refs)
-            if ref in inner:
-                inner.update(expr.refs)
-            if ref in online:
-                online.update(expr.refs)
-
-    def _check_computed_once(self, ref: ElementRef) -> None:
         """Refuse to compute a product for each block along an axis that it does not have."""
-        for axis in self.output_axes:
-            if axis not in self.elements.dependencies[ref] and self.blocks(axis) > 1:
-                raise CannotFuse(
-                    f"{axis.name}: a matrix product would be recomputed for each block of "
-                    f"{self.lanes.get(axis, 1)}; give it a block of all {axis.size} elements"
-                )
+        for ref in self.elements.products_of_online_sums:
+            for axis in self.output_axes:
+                if axis not in self.elements.dependencies[ref] and self.blocks(axis) > 1:
+                    raise CannotFuse(
+                        f"{axis.name}: a matrix product would be recomputed for each block of "
+                        f"{self.lanes.get(axis, 1)}; give it a block of all {axis.size} elements"
+                    )
 
     def _check_sum_orders(self) -> None:
         """Refuse to sum one tensor in two orders, which could round differently."""
@@ -167,10 +146,10 @@ class KernelSchedule:
             if expr.is_rounded and orders.setdefault(ref.value, ref.indices) != ref.indices:
                 raise CannotFuse(SUM_ORDERS_DIFFER)
 
-    def _check_dimensions(self, refs: Iterable[ElementRef], others: Collection[Axis]) -> None:
-        axes = tile_axes(self.elements, self.lanes, refs, others)
-        if len(axes) > MAX_TILE_DIMENSIONS:
-            names = ", ".join(axis.name for axis in axes)
+    def _check_dimensions(self, axes: Collection[Axis]) -> None:
+        dimensions = tile_dimensions(self.lanes, axes)
+        if len(dimensions) > MAX_TILE_DIMENSIONS:
+            names = ", ".join(axis.name for axis in dimensions)
             raise CannotFuse(
                 f"{names}: one tile would have all of these as dimensions, and it has at most "
                 f"{MAX_TILE_DIMENSIONS}; give one of them blocks of 1"
@@ -243,14 +222,8 @@ def axes_size(axes: Iterable[Axis]) -> int:
     return prod(axis.size for axis in axes)
 
 
-def tile_axes(
-    elements: ElementGraph,
-    lanes: Mapping[Axis, int],
-    refs: Iterable[ElementRef],
-    others: Collection[Axis],
-) -> list[Axis]:
-    """The dimensions of a tile that holds some elements along all their axes and some others."""
-    axes = {*others}.union(*(elements.dependencies[r] for r in refs))
+def tile_dimensions(lanes: Mapping[Axis, int], axes: Collection[Axis]) -> list[Axis]:
+    """The dimensions of a tile that differs along some axes."""
     return [axis for axis in lanes if axis in axes and lanes[axis] > 1]
 
 

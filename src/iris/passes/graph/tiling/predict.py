@@ -33,7 +33,6 @@ from iris.passes.graph.tiling.element_exprs import (
     Aggregate,
     Contraction,
     LoadExpr,
-    Pointwise,
     ReduceExpr,
     SplatExpr,
 )
@@ -41,7 +40,7 @@ from iris.passes.graph.tiling.element_graph import ElementGraph
 from iris.passes.graph.tiling.element_ref import ElementRef
 from iris.passes.graph.tiling.emission_order import emission_order
 from iris.passes.graph.tiling.index_expr import Axis, IndexExpr, Quotient, Remainder
-from iris.passes.graph.tiling.kernel_cost import loops_of, tensor_bytes
+from iris.passes.graph.tiling.kernel_cost import loops_of, tensor_bytes, work_of
 from iris.passes.graph.tiling.kernel_registers import most_alive
 from iris.passes.graph.tiling.kernel_schedule import KernelSchedule
 from iris.passes.graph.tiling.masked_blocks import part_that_runs
@@ -224,23 +223,25 @@ def _program(schedule: KernelSchedule, target: Target) -> _Program:
     elements, along = schedule.elements, schedule.elements.dependencies
     counts, repeated = Counts(), loops_of(schedule)
     dots = []
-    for ref, expr in elements.exprs.items():
+    for (axes, times), work in work_of(elements, tuple(repeated.items())).items():
+        computed = times * _computed(schedule, axes)
+        for op, ops in work.computed.items():
+            for unit, amount in facts[op].work.items():
+                counts.work[unit] += ops * amount * computed
+    for ref, load in elements.loads.items():
         times = repeated.get(ref, 1)
-        if isinstance(expr, LoadExpr):
-            _access(counts, schedule, ref, expr.offset, along[ref], times, target)
-        elif isinstance(expr, Pointwise):
-            for unit, amount in facts[type(expr.op)].work.items():
-                counts.work[unit] += int(amount * times * _computed(schedule, along[ref]))
-        elif isinstance(expr, Contraction) and (dot := _dot(schedule, ref, expr)):
+        _access(counts, schedule, ref, load.offset, along[ref], times, target)
+    for ref, expr in elements.aggregates.items():
+        if isinstance(expr, Contraction) and (dot := _dot(schedule, ref, expr)):
             dots.append(dot)
-        elif isinstance(expr, Aggregate):
+        else:
             inner = {*expr.over}.union(*(along[operand] for operand in expr.operands))
-            counts.work["alu"] += times * _computed(schedule, inner)
+            counts.work["alu"] += repeated.get(ref, 1) * _computed(schedule, inner)
     # Four lanes store a row of a result, each as many columns as it loads of the right operand.
     row = FRAGMENT_SIZE // FRAGMENT_LANES * VECTOR_BYTES // max([dot.widths[1] for dot in dots])
     for output in elements.outputs:
-        axes = elements.output_axes
-        _access(counts, schedule, output.ref, output.offset, axes, 1, target, row)
+        stored = elements.output_axes
+        _access(counts, schedule, output.ref, output.offset, stored, 1, target, row)
     rescaled = [
         schedule.lanes_along(along[ref])
         for ref, expr in elements.exprs.items()
