@@ -13,7 +13,6 @@ from math import inf, prod
 
 from iris.ir.core import Op, Value
 from iris.ir.math import element_type
-from iris.passes.graph.tiling import element_rules  # noqa: F401 -- registered by being read
 from iris.passes.graph.tiling.element_exprs import Aggregate, Contraction
 from iris.passes.graph.tiling.element_graph import ElementGraph
 from iris.passes.graph.tiling.element_ref import CannotFuse, ElementRef
