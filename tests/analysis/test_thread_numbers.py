@@ -13,7 +13,7 @@ from iris.ir import parse
 from iris.ir.control import Func
 
 #: What an offset is made of, as Python and IR both name it; `n` is what all threads have in common.
-LEAVES = ("lane", "simdgroup", "i", "n", "1", "2", "3", "32", "64")
+LEAVES = ("lane", "simdgroup", "i", "n", "1", "2", "3", "4", "8", "32", "64", "248", "1073741824")
 OPS = {
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,
@@ -23,6 +23,7 @@ OPS = {
     "or": lambda a, b: a | b,
     "mod": lambda a, b: a % b if b else 0,
     "floordiv": lambda a, b: a // b if b else 0,
+    "add_i8": lambda a, b: (a + b + 128) % 256 - 128,
 }
 COMPARES = {
     "eq": lambda a, b: a == b,
@@ -43,7 +44,8 @@ def number(tree: Tree, known: dict[str, int]) -> int:
     if isinstance(tree, str):
         return known[tree] if tree in known else int(tree)
     kind, one, other = tree
-    return {**OPS, **COMPARES}[kind](number(one, known), number(other, known))
+    found = {**OPS, **COMPARES}[kind](number(one, known), number(other, known))
+    return (found + 2**31) % 2**32 - 2**31
 
 
 def divides_by_nothing(tree: Tree | None, known: dict[str, int]) -> bool:
@@ -60,10 +62,18 @@ def text_of(tree: Tree, lines: list[str]) -> str:
     if isinstance(tree, str):
         return f"%{'c' if tree.isdigit() else ''}{tree}"
     kind, one, other = tree
-    operands = f"{text_of(one, lines)}, {text_of(other, lines)}"
+    operands = text_of(one, lines), text_of(other, lines)
     name = f"%v{len(lines)}"
+    if kind == "add_i8":
+        lines += [
+            f"{name}{v}: i8 = cast {operand}" for v, operand in zip("ab", operands, strict=True)
+        ]
+        lines += [f"{name}c: i8 = add {name}a, {name}b", f"{name}: i32 = cast {name}c"]
+        return name
     is_compare = kind in COMPARES
-    lines.append(f"{name}: {'bool = compare ' if is_compare else 'i32 = '}{kind} {operands}")
+    lines.append(
+        f"{name}: {'bool = compare ' if is_compare else 'i32 = '}{kind} {', '.join(operands)}"
+    )
     return name
 
 
@@ -71,14 +81,16 @@ def are_said_to_be_apart(offset: Tree, mask: Tree | None, width: int, turns: int
     lines: list[str] = []
     at = text_of(offset, lines)
     masked = "" if mask is None else f", mask={text_of(mask, lines)}"
+    in_turns = uses(offset, "i") or uses(mask, "i")
     constants = [f"%c{leaf}: i32 = constant {leaf}" for leaf in LEAVES if leaf.isdigit()]
     body = "\n".join(
         [
             *constants,
             "%lane: i32 = metal.lane",
             "%simdgroup: i32 = metal.simdgroup",
+            *([] if in_turns else lines),  # what no turn changes is in common to all turns
             f"metal.foreach {turns} (%i: i32) {{",
-            *lines,
+            *(lines if in_turns else []),
             f"metal.store %A, {at}, %x{masked}",
             "yield",
             "}",
@@ -146,3 +158,23 @@ def test_of_too_many_turns_nothing_is_said() -> None:
     turn: Tree = ("add", ("mul", "i", "64"), ("add", ("mul", "simdgroup", "32"), "lane"))
     assert are_said_to_be_apart(turn, None, 1, turns=1000)
     assert not are_said_to_be_apart(turn, None, 1, turns=10**9)
+
+
+def test_a_sum_that_wraps() -> None:
+    """Two threads have one number where only one of them wraps; 248 is not a multiple of 256."""
+    part: Tree = ("add_i8", "n", "lane")
+    offset: Tree = ("add", part, ("mul", "simdgroup", "248"))
+    assert not are_said_to_be_apart(offset, None, 1)
+    thread: Tree = ("add_i8", "lane", ("mul", "simdgroup", "32"))
+    assert are_said_to_be_apart(("add", "n", thread), None, 1)
+
+
+def test_differences_that_are_equal_as_they_wrap() -> None:
+    """Where n is the least number, both of lanes 1 and 3 are at one element."""
+    high: Tree = ("mul", "lane", "1073741824")
+    mask: Tree = ("eq", ("add", "n", high), ("sub", "3", high))
+    of_four: Tree = ("mod", ("mul", "lane", "lane"), "8")  # 0, 1, 4, 1
+    fours: Tree = ("add", ("mul", "simdgroup", "8"), ("floordiv", "lane", "4"))
+    offset: Tree = ("add", ("mul", fours, "8"), of_four)
+    assert not are_apart(offset, mask, 1, 3 - 2**31)
+    assert not are_said_to_be_apart(offset, mask, 1)

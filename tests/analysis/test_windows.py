@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -76,3 +77,40 @@ def test_columns_of_rows_are_apart() -> None:
     for columns in (31, 33):
         assert not left.is_apart(window_of((columns, rows), 4, 4))
     assert not left.is_apart(window_of((32, [(48, 5), (4, 8)]), 4, 4))
+
+
+def test_sums_that_wrap_are_in_no_window() -> None:
+    """Five times 13 is 1 more than 64: rows of 20 meet what is 4 further, 256 numbers later."""
+    text = """
+    func metal @f simdgroups=1(%A: ptr<f32>, %x: f32) {
+      %lane: i32 = metal.lane
+      %c31: INTEGER = constant 31
+      %c20: INTEGER = constant 20
+      %c4: INTEGER = constant 4
+      %thread: i64 = cast %lane
+      %small: INTEGER = cast %thread
+      %row: INTEGER = and %small, %c31
+      %at: INTEGER = mul %row, %c20
+      %next: INTEGER = add %at, %c4
+      %first: i64 = cast %at
+      %second: i64 = cast %next
+      metal.store %A, %first, %x
+      metal.store %A, %second, %x
+      return
+    }
+    """
+
+    def are_apart(integer: str) -> bool:
+        (function,) = parse(text.replace("INTEGER", integer))
+        assert isinstance(function, Func)
+        windows = Windows(function)
+        stores = [op for op in function.walk() if op.name == "metal.store"]
+        one, other = (windows.of(op.operands[1], 0, 4, 1) for op in stores)
+        return one is not None and other is not None and one.is_apart(other)
+
+    rows = np.arange(32) * 20
+    for integer, dtype in (("i32", np.int32), ("i16", np.int16), ("i8", np.int8)):
+        really = not set(rows.astype(dtype)) & set((rows + 4).astype(dtype))
+        assert really == (integer != "i8")
+        assert really or not are_apart(integer)
+    assert are_apart("i32")

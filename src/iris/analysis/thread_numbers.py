@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from iris.analysis.windows import Windows, keeps_numbers
+from iris.analysis.windows import EXACT, Windows, keeps_numbers
 from iris.ir import math, metal, scalar
 from iris.ir.control import If
 from iris.ir.core import Facet, Op, Value
@@ -111,7 +111,9 @@ class _Around:
             return _both(self._case_of(op.lhs), self._case_of(op.rhs))
         if isinstance(op, math.Compare) and op.predicate is math.Predicate.EQ:
             a, b = self.of(op.lhs), self.of(op.rhs)
-            if a is not None and b is not None:
+            # Wider ones may be made of numbers that have wrapped, which in a mask is no error.
+            is_exact = op.lhs.type.element.bits <= EXACT
+            if a is not None and b is not None and is_exact:
                 # What they have in common decides which difference, in their bits, is 0.
                 return (a.array - b.array).astype(np.int64)
         return np.array(0)

@@ -27,6 +27,8 @@ from iris.ir.math import Constant
 from iris.ir.uniformity import Uniformity, uniformity
 
 WIDEST = 64  # bits of an integer, which a shift is less than
+#: Bits of an integer that must not overflow on its way to an offset.  One of fewer bits may wrap.
+EXACT = 32
 
 
 class Window(NamedTuple):
@@ -233,9 +235,9 @@ def _index(loop: Op) -> tuple[Value, int] | None:
 
 
 def keeps_numbers(op: math.Cast) -> bool:
-    """Whether a cast keeps all numbers.  (An offset that overflows is an error anyway.)"""
+    """Whether a cast on the way to an offset keeps all numbers, those of sums too."""
     source, target = (v.type.element for v in (op.x, op.result))
-    return source.is_signed and target.is_signed and source.bits <= target.bits
+    return source.is_signed and target.is_signed and EXACT <= source.bits <= target.bits
 
 
 def _is_in_foreach(value: Value) -> bool:
