@@ -52,6 +52,7 @@ from iris.testing import (
     programs,
     refused_calls,
     revisits,
+    shared_updates,
     thread_words,
     threads,
     tile_functions,
@@ -277,6 +278,12 @@ def _spill(drawn: Sequence[Program], seconds: float) -> None:
         agree(program, pipeline=lowering, simdgroups=[long_rows.SIMDGROUPS], seconds=seconds)
 
 
+def _share(drawn: Sequence[Program], seconds: float) -> None:
+    for program in drawn:
+        # In lockstep: by turns, lanes that store the same to one element are taken for a race.
+        agree(program, simdgroups=[4], interleavings=[], seconds=seconds)
+
+
 def _fit(drawn: Sequence[tuple[Program, int]], seconds: float) -> None:
     for program, count in drawn:
         fits(program, simdgroups=[count], seconds=seconds)
@@ -449,6 +456,7 @@ PROPERTIES = {
         Property("agree", "tile", _lowered, _agree),
         Property("layouts", "tile", layouts.programs, _lay_out),
         Property("indices", "tile", indices.programs, _index),
+        Property("shared-updates", "tile", shared_updates.programs, _share),
         Property("fits", "tile", _products, _fit),
         Property("long-rows", "tile", long_rows.programs, _spill),
         Property("sources", "python", kernels, _check, part="frontend"),
