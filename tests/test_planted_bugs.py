@@ -31,6 +31,7 @@ ROOMS = (
     "staging",
     "pipelining",
     "barriers",
+    "shared-elements",
     "allocation",
     "register-loops",
     "program-order",

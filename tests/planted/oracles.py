@@ -34,7 +34,7 @@ from iris.tools.replay import Program
 ORDER = {
     "tile": ("passes", "masks", "proofs", "graph-passes", "agree", "sources", "words"),
     "lowering": ("layouts", "indices", "agree", "fits", "text"),
-    "metal": ("orders", "thread-passes", "copies", "agree", "text"),
+    "metal": ("orders", "shared-updates", "thread-passes", "copies", "agree", "text"),
     "text": ("ir-texts", "text", "thread-text", "checked-text", "graph-text"),
     "graph": (
         "graph-passes",

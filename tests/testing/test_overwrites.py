@@ -17,6 +17,7 @@ from iris.ir.effects import effects_within, may_alias, reads, writes
 from iris.ir.math import Select
 from iris.passes import Pass
 from iris.testing import all_preserve, overwrites, preserves, programs
+from iris.testing.properties import PROPERTIES
 from iris.tools.replay import Program
 
 ACCESSES = (metal.Load, metal.Store, metal.Atomic)
@@ -129,6 +130,11 @@ def test_a_wrong_pass_over_stores_is_found(wrong: OfMemory) -> None:
 @pytest.mark.parametrize("overlooked", ["masks", "aliases", "regions"])
 def test_longer_programs_find_wrong_passes(make: type[OfMemory], overlooked: str) -> None:
     is_found(make(overlooked), programs.tile(ops=(tile.Load, tile.Store)), 1000)
+
+
+@pytest.mark.parametrize("overlooked", ["blocks", "bounds"])
+def test_fuzzing_draws_programs_that_find_wrong_passes(overlooked: str) -> None:
+    is_found(Forward(overlooked), PROPERTIES["passes"].draw(), 1200)
 
 
 def is_found(wrong: OfMemory, drawn: SearchStrategy[Program], examples: int) -> None:

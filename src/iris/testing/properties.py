@@ -46,10 +46,13 @@ from iris.testing import (
     metal_calls,
     module_texts,
     networks,
+    overwrites,
     plain_products,
     product_chains,
     programs,
     refused_calls,
+    revisits,
+    shared_updates,
     thread_words,
     threads,
     tile_functions,
@@ -106,9 +109,9 @@ _graph = partial(programs.graph, max_ops=24)
 def of_passes(passes: str) -> list[Property]:
     """That passes keep what programs do: of their level, or of all."""
     draw: dict[Level, Callable[[], st.SearchStrategy[Any]]] = {
-        Level.TILE: _tile,
+        Level.TILE: _tiles,
         Level.GRAPH: _graph,
-        Level.METAL: programs.metal,
+        Level.METAL: _threads,
     }
     holds = partial(_preserve, (passes,))
     first = next((p.level for p in Pipeline.parse(passes) if p.level is not None), None)
@@ -141,6 +144,11 @@ def of_text(device: str, accepts: Level | Language) -> list[Property]:
 def _preserve(several: Sequence[str], drawn: Sequence[Program], seconds: float) -> None:
     for program in drawn:
         all_preserve(several, program, seconds=seconds)
+
+
+def _tiles() -> st.SearchStrategy[Program]:
+    """One of three does little but store and load in a few places, which takes less time."""
+    return st.one_of(_tile(), _tile(), overwrites.programs())
 
 
 def _masked() -> st.SearchStrategy[Program]:
@@ -200,7 +208,9 @@ def _fusible() -> st.SearchStrategy[Program]:
 
 
 def _threads() -> st.SearchStrategy[Program]:
-    return _some_short(programs.metal)
+    """One of four comes back to a few places of memory."""
+    # Each is a strategy of its own: the same one, again, would be drawn no more often.
+    return st.one_of(_some_short(programs.metal), *[revisits.programs() for _ in range(2)])
 
 
 def _portable() -> st.SearchStrategy[Program]:
@@ -266,6 +276,12 @@ def _spill(drawn: Sequence[Program], seconds: float) -> None:
     lowering = METAL_PIPELINE.on(nvidia.H200)
     for program in drawn:
         agree(program, pipeline=lowering, simdgroups=[long_rows.SIMDGROUPS], seconds=seconds)
+
+
+def _share(drawn: Sequence[Program], seconds: float) -> None:
+    for program in drawn:
+        # In lockstep: by turns, lanes that store the same to one element are taken for a race.
+        agree(program, simdgroups=[4], interleavings=[], seconds=seconds)
 
 
 def _fit(drawn: Sequence[tuple[Program, int]], seconds: float) -> None:
@@ -433,13 +449,14 @@ _BEFORE_TEXT = Pipeline(THREAD_PIPELINE.passes[: -len(TEXT_PIPELINE.passes)])
 PROPERTIES = {
     found.name: found
     for found in (
-        Property("passes", "tile", _tile, partial(_preserve, _OF_TILES)),
+        Property("passes", "tile", _tiles, partial(_preserve, _OF_TILES)),
         Property(
             "masks", "tile", _mostly_masks, partial(_preserve, (f"{TILE_PIPELINE},relax-nans",))
         ),
         Property("agree", "tile", _lowered, _agree),
         Property("layouts", "tile", layouts.programs, _lay_out),
         Property("indices", "tile", indices.programs, _index),
+        Property("shared-updates", "tile", shared_updates.programs, _share),
         Property("fits", "tile", _products, _fit),
         Property("long-rows", "tile", long_rows.programs, _spill),
         Property("sources", "python", kernels, _check, part="frontend"),
