@@ -216,11 +216,6 @@ def _splat(around: _Around, op: metal.Splat) -> Numbers | None:
     return around.of(op.x)
 
 
-@per_thread(metal.Literal)
-def _literal(around: _Around, op: metal.Literal) -> Numbers:
-    return Numbers(around.elements(op.values, scalar.storage(op.result.type.element)), True)
-
-
 @per_thread(metal.Pattern)
 def _pattern(around: _Around, op: metal.Pattern) -> Numbers:
     numbers = [0]
