@@ -317,3 +317,20 @@ def test_a_softmax_in_parts(shape: tuple[int, ...], special: float, share: float
         expected = softmax(x.astype(np.float64))
     found = computed(softmax_in_parts(shape), x)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-37)
+
+
+def test_the_pass_needs_nothing_else_to_be_imported() -> None:
+    text = """
+    func graph @total returns=[tensor<f32>](%x: tensor<16777216xf32>) {
+      %sum: tensor<f32> = graph.reduce sum [0] %x
+      return %sum
+    }
+    """
+    code = f"""
+from iris.compiler import graph_program
+from iris.ir import parse
+from iris.passes import run
+print(run(parse({text!r}), "split-reductions"))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.count("graph.reduce") == 2
