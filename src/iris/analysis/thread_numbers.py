@@ -1,4 +1,4 @@
-"""What integers are in each thread, but for a part that all threads have in common.
+"""The value of an integer in each thread, up to a summand that all threads have in common.
 
     %lane: i32 = metal.lane                  0, 1, ..., 31
     %row: i32 = metal.threadgroup_id 0       in common
@@ -27,16 +27,16 @@ from iris.ir.core import Facet, Op, Value
 #: any number of equal ones.
 Array: TypeAlias = npt.NDArray[Any]
 Rule: TypeAlias = "Callable[[_Around, Op], Numbers | None]"
-NEVER = np.iinfo(np.int64).min  # the case of what does not run
+NEVER = np.iinfo(np.int64).min  # the number of the case in which an op is not run
 MOST_SIMDGROUPS = 32  # where it is not decided how many there are
 MOST_ACCESSES = 1 << 22  # of all threads in all turns, that are compared
 
 
 class Numbers(NamedTuple):
-    """What a value is in each thread."""
+    """The value of an integer in each thread."""
 
     array: Array
-    is_whole: bool  # else there is a part in common, to be added
+    is_whole: bool  # else a summand is missing, which all threads have in common
 
 
 class ThreadNumbers:
@@ -59,7 +59,7 @@ def _are_apart(op: metal.Store | metal.Copy, count: int, around: _Around) -> boo
     if prod([loop.count for loop in around.loops], start=around.threads.size) > MOST_ACCESSES:
         return False
     offset = around.of(op.offset)
-    offsets = np.array(0) if offset is None else offset.array  # unknown ones may be the same
+    offsets = np.array(0) if offset is None else offset.array  # unknown ones may be equal
     arrays = np.broadcast_arrays(offsets, around.threads, around.case_of(op))
     starts, threads, case = [array.ravel().astype(np.int64) for array in arrays]
     order = np.lexsort((starts, case))
@@ -73,7 +73,7 @@ class _Around:
 
     def __init__(self, windows: Windows, op: Op):
         self.windows = windows
-        self.loops = [loop for loop in _around(op) if isinstance(loop, metal.Foreach)]
+        self.loops = [loop for loop in _enclosing(op) if isinstance(loop, metal.Foreach)]
         simdgroups = windows.function.simdgroups or MOST_SIMDGROUPS
         self.threads = self._along(0, simdgroups * metal.SIMDGROUP_WIDTH)
         self._known: dict[Value, Numbers | None] = {}
@@ -85,12 +85,12 @@ class _Around:
         return self._known[value]
 
     def whole(self, value: Value) -> Array | None:
-        """What a value is, if nothing is to be added."""
+        """The value in each thread, if no summand is missing."""
         known = self.of(value)
         return known.array if known is not None and known.is_whole else None
 
     def case_of(self, op: metal.Store | metal.Copy) -> Array:
-        """Numbers of cases, where an op may run: it does in one case at a time."""
+        """For each thread and turn, the number of a case: an op runs in one case at a time."""
         case = np.array(0)
         if op.mask is not None and isinstance(op, metal.Store):  # a copy else writes zeros
             case = self._case_of(op.mask)
@@ -102,7 +102,7 @@ class _Around:
         return case
 
     def _case_of(self, condition: Value) -> Array:
-        """Numbers of cases, where a condition may be true."""
+        """For each thread and turn, the number of a case: a condition is true in one at a time."""
         array = self.whole(condition)
         if array is not None:
             return np.where(array, 0, NEVER)
@@ -148,8 +148,8 @@ def _both(one: Array, other: Array) -> Array:
     return np.where((one == NEVER) | (other == NEVER), NEVER, together)
 
 
-def _around(op: Op) -> Iterator[Op]:
-    """The ops that an op is in, outwards."""
+def _enclosing(op: Op) -> Iterator[Op]:
+    """The ops whose regions have an op in them, from the innermost on."""
     around = op.parent_op
     while around is not None:
         yield around

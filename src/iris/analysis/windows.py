@@ -235,7 +235,7 @@ def _index(loop: Op) -> tuple[Value, int] | None:
 
 
 def keeps_numbers(op: math.Cast) -> bool:
-    """Whether a cast on the way to an offset keeps all numbers, those of sums too."""
+    """Whether a cast of a sum on the way to an offset is the sum of the casts of its summands."""
     source, target = (v.type.element for v in (op.x, op.result))
     return source.is_signed and target.is_signed and EXACT <= source.bits <= target.bits
 

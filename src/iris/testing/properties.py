@@ -280,7 +280,7 @@ def _spill(drawn: Sequence[Program], seconds: float) -> None:
 
 def _share(drawn: Sequence[Program], seconds: float) -> None:
     for program in drawn:
-        # In lockstep: by turns, lanes that store the same to one element are taken for a race.
+        # In lockstep: in other orders equal stores to one element are reported as a race.
         agree(program, simdgroups=[4], interleavings=[], seconds=seconds)
 
 

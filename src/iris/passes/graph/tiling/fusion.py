@@ -467,7 +467,7 @@ class Fusion:
             first, *others = [_elementwise_chain(value, reader) for reader in readers]
             recomputed = any(reader.recomputes for reader in readers)
             for later in reversed(first):
-                # Else all that it could save is bytes of what is stored.
+                # If no reader recomputes the value, storing fewer bytes is the only gain.
                 if not recomputed and tensor_bytes(later) >= tensor_bytes(value):
                     continue
                 if all(later in other for other in others) and self._try_store_later(value, later):
