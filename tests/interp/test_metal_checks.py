@@ -384,7 +384,14 @@ def test_threads_may_write_equal_values_at_once(name: str) -> None:
     first, last = (when(f"eq %t, {t}", "metal.store %M, %c0, %t") for t in ("%c0", "%top"))
     top = "%c31: i32 = constant 31\n%top: i32 = add %c31, %c0\n"
     barrier = f"metal.barrier {'device' if name == 'X' else 'threadgroup'}\n"
-    go("%X: ptr<i32>", memory(name, same), [zeros(64)], 1, 2, interleavings=0)
+    go("%X: ptr<i32>", memory(name, same), [zeros(64)], 1, 2)
+    differ = function("%X: ptr<i32>", memory(name, "metal.store %M, %c0, %sg\n"), 2)
+    apart = function("%X: ptr<i32>", memory(name, same + same), 2)
+    for seed in range(5):
+        with pytest.raises(RaceError):
+            run(differ, (1, 1, 1), [zeros(64)], interleave=seed)
+        with pytest.raises(RaceError):
+            run(apart, (1, 1, 1), [zeros(64)], interleave=seed)
     for other in (first, last):
         fails("%X: ptr<i32>", memory(name, top + same + other), [zeros(64)])
         go("%X: ptr<i32>", memory(name, top + same + barrier + other), [zeros(64)], 1, 1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -92,13 +92,14 @@ def note(
 ) -> None:
     """Notes accesses, and reports it if others are in their way, or nothing is there to read.
 
-    Threads of a program may store equal values to one element at once.
+    Threads of a program may store equal values to one element at once.  So may its simdgroups by
+    turns, by one op.
     """
     shadow = memory.shadow
     if shadow is None:
         return
     shape = shape_of(frame, places, active)
-    values = None
+    values = repeats = None
     if stored is not None:
         shape = np.broadcast_shapes(shape, stored.shape)
         values = partial(_bits, shape, active, stored)
@@ -115,6 +116,8 @@ def note(
         since = None if since is None else _some(shape, active, since)
     else:
         places = spread(places, shape)
+    if values is not None and frame.launch.chance is not None:
+        repeats = partial(_repeats, frame, op, memory, places, values)
     in_flight = memory.in_flight
     for units in memory.units(places):
         if in_flight is not None and in_flight[units].any():
@@ -126,7 +129,7 @@ def note(
                 where = int(written.argmin())
                 why = "is read before anything is written there"
                 _report(frame, op, memory, places, stamps, where, why)
-        conflict = shadow.touch(use, units, stamps, values)
+        conflict = shadow.touch(use, units, stamps, values, repeats)
         if conflict is not None:
             _report_race(frame, op, memory, use, places, stamps, conflict)
 
@@ -164,6 +167,18 @@ def _bits(shape: tuple[int, ...], active: Array | None, stored: Array) -> Array:
     """The bits of stored values, as their places are noted."""
     (values,) = lanes(shape, active, stored)
     return np.ascontiguousarray(values).view(f"u{values.itemsize}")
+
+
+def _repeats(
+    frame: Frame, op: Op, memory: Memory, places: Array, values: Callable[[], Array], noted: Array
+) -> Array:
+    """Which stamps are of the same op, where its threads store what is there."""
+    numbering = frame.launch.numbering
+    of_op = [stamp > 0 and numbering.access_of(stamp)[0] is op for stamp in noted.ravel().tolist()]
+    there = memory.read(places)
+    are_equal: Array = there.view(f"u{there.itemsize}") == values()
+    repeated: Array = np.reshape(of_op, noted.shape) & are_equal
+    return repeated
 
 
 def _stamps(frame: Frame, op: Op) -> Array:

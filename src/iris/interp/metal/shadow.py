@@ -106,14 +106,20 @@ class Shadow:
         units: Array,
         stamps: Stamps,
         values: Callable[[], Array] | None = None,
+        repeats: Callable[[Array], Array] | None = None,
     ) -> Conflict | None:
         """Notes the accesses of one instruction, unless one clashes with what is noted.
 
         `values` gives the bits that are written to each unit; without them none are equal.
+        `repeats` tells which writes that are noted are of this instruction too and left these
+        bits, where it is noted for some of its threads at a time.
         """
         for earlier in _CLASHES[use]:
             for noted in self._noted(earlier, units):
                 late = self._late(noted, stamps)
+                if earlier is Use.WRITE and repeats is not None and any_of(late):
+                    of_program = ((noted ^ stamps.own) & self.program_bits) == 0
+                    late &= ~(of_program & repeats(noted))
                 if any_of(late):
                     first = int(late.argmax())
                     return Conflict(first % units.size, earlier, int(noted.reshape(-1)[first]))
