@@ -145,6 +145,7 @@ WRONG: dict[str, tuple[type[IrisError], str, Callable[[Library], Any]]] = {
         r"needs constant uint n \[\[buffer\(3\)",
         lambda x: x.add[1, 8](A, A, OUT),
     ),
+    "undivided": (ArgumentError, r"or add\(..., threads=...\)", lambda x: x.add(A, A, OUT, 8)),
     "unknown": (ArgumentError, "has no parameter 'm'", lambda x: x.add[1, 8](A, A, OUT, m=8)),
     "twice": (ArgumentError, "was given 'a' twice", lambda x: x.add[1, 8](A, A, OUT, 8, a=A)),
     "dtype": (

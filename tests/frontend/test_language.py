@@ -234,3 +234,35 @@ def test_a_product_of_several_matrices(device: str, sizes: tuple[int, int, int])
         iris.store(X, iris.dot(iris.zeros((2, 8, 8)), iris.zeros((4, 8, 8))))
 
     assert "do not multiply" in refused(other_batches).message
+
+
+OF_ONE = {
+    "argmax": lambda x: iris.argmax(iris.max(x)),
+    "argmin": lambda x: iris.argmin(iris.max(x)),
+    "power of 0": lambda x: x**0,
+    "power of 0 of a number": lambda x: iris.max(x) ** 0,
+    "power of 3": lambda x: x**3,
+    "product with 0": lambda x: x * 0,
+    "equal to itself": lambda x: x == x,
+    "one of two equal numbers": lambda x: iris.where(x > 0, 5, 5),
+    "clamped to one number": lambda x: iris.clamp(x, 2, 2),
+    "histogram": lambda x: iris.histogram(x, 4),
+    "whether it is nan": lambda x: iris.isnan(x),
+    "sum": lambda x: iris.sum(x * 0),
+    "any": lambda x: iris.any(x > 9),
+}
+
+
+@pytest.mark.parametrize("device", ["interp", "interp:metal"])
+@pytest.mark.parametrize("name", OF_ONE)
+def test_what_is_made_of_masked_elements_does_not_count(name: str, device: str) -> None:
+    @iris.kernel
+    def masked(X, Out, n, FUNCTION: iris.constexpr):
+        i = iris.arange(0, 4)
+        iris.store(Out + i, FUNCTION(iris.load(X + i, mask=i < n)))
+
+    x, out = np.ones(4, np.int32), np.full(4, 77, np.int32)
+    masked[1](x, out, 0, FUNCTION=OF_ONE[name], device=device)
+    assert (out == 77).all()
+    masked[1](x, out, 4, FUNCTION=OF_ONE[name], device=device)
+    assert (out != 77).all()

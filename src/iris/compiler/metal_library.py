@@ -159,11 +159,7 @@ class LibraryKernel:
 
     def __getitem__(self, shape: tuple[Any, Any]) -> Callable[..., None]:
         if not isinstance(shape, tuple) or len(shape) != 2:
-            raise error_here(
-                ArgumentError,
-                f"a launch is {self.name}[grid, threadgroup](...), as {self.name}[(8, 4), 256], or "
-                f"{self.name}(..., threads=...)",
-            )
+            raise self._undivided()
         divided = Shape(as_grid(shape[0], None), as_grid(shape[1], None), False)
 
         def launch(*arguments: Any, stream: Any = None, **named: Any) -> None:
@@ -174,17 +170,26 @@ class LibraryKernel:
     def __call__(
         self,
         *arguments: Any,
-        threads: int | tuple[int, ...],
+        threads: int | tuple[int, ...] | None = None,
         threadgroup: int | tuple[int, ...] | None = None,
         stream: Any = None,
         **named: Any,
     ) -> None:
+        if threads is None:
+            raise self._undivided()
         grid = as_grid(threads, None)
         most = self._kernel.most_threads
         axes = 3 if grid[2] > 1 else 2 if grid[1] > 1 else 1
         usual = _USUAL[axes] if most >= prod(_USUAL[axes]) else (most, 1, 1)
         per = usual if threadgroup is None else as_grid(threadgroup, None)
         self._launch(Shape(grid, per, True), arguments, named, stream)
+
+    def _undivided(self) -> ArgumentError:
+        return error_here(
+            ArgumentError,
+            f"a launch is {self.name}[grid, threadgroup](...), as {self.name}[(8, 4), 256], or "
+            f"{self.name}(..., threads=...)",
+        )
 
     def _launch(
         self, shape: Shape, arguments: Sequence[Any], named: Mapping[str, Any], stream: Any

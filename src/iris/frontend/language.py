@@ -35,6 +35,7 @@ from iris.frontend.values import (
     emit,
     emit_assert,
     is_number,
+    known,
     natural,
     promote,
     python_number,
@@ -373,7 +374,7 @@ def _reduce(
     check_keepdims(word, keepdims)
     if not rank:
         places = kind in (ReduceKind.ARGMAX, ReduceKind.ARGMIN)
-        return constant(0, i32) if places else traced
+        return known(0, i32, traced) if places else traced
     if at is None and rank > 1:
         traced = reshape(traced, size_of(traced.shape))
     reduced = emit(tile.Reduce(kind, at or 0, traced.value))

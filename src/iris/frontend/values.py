@@ -662,7 +662,7 @@ def power(a: object, b: object) -> Traced:
             left >>= 1
             if left:
                 square = binary(math.Mul, square, square)
-        return spread(constant(1, a.dtype), a.shape) if result is None else result
+        return known(1, a.dtype, a) if result is None else result
     lhs, rhs = unify(a, b)
     if not lhs.dtype.is_float:
         raise error_here(
@@ -690,6 +690,12 @@ def select(condition: object, on_true: object, on_false: object) -> Traced:
     if chosen.shape:
         chosen = spread(chosen, shape)
     return emit(math.Select(chosen.value, spread(a, shape).value, spread(b, shape).value))
+
+
+def known(number: Number, dtype: DType, x: Traced) -> Traced:
+    """A number, whatever the elements of a tile are, that counts where these do."""
+    value = constant(number, dtype)
+    return select(compare(Predicate.EQ, x, x), value, spread(value, x.shape))
 
 
 def _define_operators() -> None:

@@ -78,7 +78,16 @@ def view_that_is_dropped(x, y):
     return row * 2
 
 
+def values_of_an_update(x, y):
+    set_ = getattr(x, "at", None)
+    a = y * 1
+    b = a.copy() if set_ is None else set_[...].set(a)
+    a += 1
+    return a, b
+
+
 WORKING = [
+    values_of_an_update,
     alone,
     copies,
     argument,
@@ -88,6 +97,118 @@ WORKING = [
     elements,
     view_that_is_dropped,
 ]
+
+
+def conjugated(a):
+    return a.conj()
+
+
+def diagonal_as_a_vector(a):
+    return np.diag(a, 1)
+
+
+def no_differences(a):
+    return np.diff(a, 0)
+
+
+def einsum_in_order(a):
+    return np.einsum("ij->ij", a)
+
+
+def einsum_transposed(a):
+    return np.einsum("ij->ji", a)
+
+
+def einsum_diagonal(a):
+    return np.einsum("ii->i", a[:, :3])
+
+
+def einsum_sums(a):
+    return np.einsum("ij->i", a)
+
+
+def einsum_of_two(a):
+    return np.einsum("ij,->ij", a, np.float32(1))
+
+
+def meshed(a):
+    return np.meshgrid(a[0], a[1])[0]
+
+
+def meshed_without_a_copy(a):
+    return np.meshgrid(a[0], a[1], copy=False)[0]
+
+
+def sparse_mesh_without_a_copy(a):
+    return np.meshgrid(a[0], a[1], copy=False, sparse=True)[1]
+
+
+def array_without_a_copy(a):
+    return np.array(a, copy=None, like=a)
+
+
+def asarray_with_a_copy(a):
+    return np.asarray(a, copy=True, like=a)
+
+
+def astype_without_a_copy(a):
+    return a.astype(a.dtype, copy=False)
+
+
+def astype_of_another_dtype(a):
+    return a.astype(np.float16, copy=False)
+
+
+def reshaped_copy(a):
+    return a.reshape(4, 3, copy=True)
+
+
+SEEN_OR_COPIED = [
+    conjugated,
+    diagonal_as_a_vector,
+    no_differences,
+    einsum_in_order,
+    einsum_transposed,
+    einsum_diagonal,
+    einsum_sums,
+    einsum_of_two,
+    meshed,
+    meshed_without_a_copy,
+    sparse_mesh_without_a_copy,
+    astype_without_a_copy,
+    astype_of_another_dtype,
+]
+if hasattr(np, "unstack"):  # NumPy 2.1: of older ones these do not take the keyword, or its value
+    SEEN_OR_COPIED += [array_without_a_copy, asarray_with_a_copy, reshaped_copy]
+
+
+@pytest.mark.parametrize("part", SEEN_OR_COPIED, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("dtype", [np.float32, np.int8])
+def test_results_share_memory_where_those_of_numpy_do(
+    part: Callable[..., Any], dtype: type[np.generic]
+) -> None:
+    @iris.jit
+    def changed(x):
+        a = x.copy()
+        found = part(a)
+        a += 1
+        return found
+
+    x = X.astype(dtype)
+    if np.shares_memory(x, part(x)):
+        with pytest.raises(LanguageError, match="in place"):
+            changed(x)
+    else:
+        np.testing.assert_array_equal(changed(x), part(x))
+
+
+def test_nan_to_num_without_a_copy_is_refused() -> None:
+    def cleaned(x):
+        np.nan_to_num(x, copy=False)
+        return x
+
+    with pytest.raises(LanguageError, match="copy=False changes an array"):
+        iris.jit(cleaned)(X)
 
 
 @pytest.mark.parametrize("function", WORKING, ids=lambda f: f.__name__)

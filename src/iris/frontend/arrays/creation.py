@@ -97,15 +97,15 @@ _register_like()
 @implements("array")
 def array(a: Any, dtype: Any = None, *, copy: Any = True) -> TracedArray:
     """Made `like=` a traced array, with memory of its own."""
-    made = asarray(a, dtype)
-    return made.copied() if copy else made
+    return asarray(a, dtype, copy=copy)
 
 
 @implements("asarray", "asanyarray", "ascontiguousarray")
 def asarray(a: Any, dtype: Any = None, *, copy: Any = None) -> TracedArray:
     """Made `like=` a traced array: of nested lists, too, that have traced arrays in them."""
     made = _nested(a)
-    return made if dtype is None else cast(made, as_dtype(dtype))
+    made = made if dtype is None else cast(made, as_dtype(dtype))
+    return made.copied() if copy else made
 
 
 def _nested(x: Any) -> TracedArray:
@@ -121,7 +121,7 @@ def copy(a: Any, order: Any = "K", subok: bool = False) -> TracedArray:
 
 @implements("astype")
 def astype(x: Any, dtype: Any, /, *, copy: bool = True) -> TracedArray:
-    return traced(x).astype(dtype)
+    return traced(x).astype(dtype, copy=copy)
 
 
 @implements("real")
@@ -183,7 +183,8 @@ def meshgrid(
         for x, axis in zip(lines, axes, strict=True)
     ]
     shape = broadcast_shapes((), *[grid.shape for grid in grids])
-    return tuple(grids if sparse else [over_shape(grid, shape) for grid in grids])
+    made = grids if sparse else [over_shape(grid, shape) for grid in grids]
+    return tuple([grid.copied() for grid in made] if copy else made)
 
 
 # What is known of an array.

@@ -12,7 +12,7 @@ import numpy as np
 
 from iris.errors import ArgumentError, ShapeError, UserError
 from iris.frontend.arrays.array_products import Label, contract, finished, multiplicands
-from iris.frontend.arrays.array_values import cast, emit
+from iris.frontend.arrays.array_values import cast, emit, traced
 from iris.frontend.arrays.protocol import implements, ufunc
 from iris.frontend.arrays.rearranging import diagonal
 from iris.frontend.arrays.shapes import transpose, without_axes
@@ -47,7 +47,10 @@ def einsum(*operands: Any, out: None = None, optimize: Any = False) -> TracedArr
         wide = cast(x, accumulated(x.element))
         x = emit(graph.Reduce(ReduceKind.SUM, tuple(alone), wide.value))
         labels = [label for label in labels if label in wanted]
-    return finished(transpose(x, [labels.index(label) for label in wanted]), common)
+    made = finished(transpose(x, [labels.index(label) for label in wanted]), common)
+    if len(arrays) > 1 or alone:
+        return made
+    return traced(arrays[0]).seen(made.value)  # rearranged, which NumPy does without a copy
 
 
 # The text.

@@ -95,7 +95,7 @@ class IndexedUpdate:
             return _scattered(self.x, index, last, ScatterKind.SET)
         block = _block(self.x, self.index, updates)
         if block.shape == self.x.shape:
-            return block
+            return block.copied()
         inside = spread(True, bool_, block.shape)
         widths = _around(self.x, self.index)
         return select(pad(inside, widths, False), pad(block, widths, 0), self.x)

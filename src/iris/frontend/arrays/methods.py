@@ -72,7 +72,8 @@ def _astype(
 
 def _reshape(self: TracedArray, *shape: Any, order: Any = "C", copy: Any = None) -> Any:
     """The shape in one, or size by size."""
-    return np.reshape(self, shape[0] if len(shape) == 1 else shape, order=order)
+    sizes = shape[0] if len(shape) == 1 else shape
+    return call_function(np.reshape, (self, sizes), {"order": order, "copy": copy})
 
 
 def _transpose(self: TracedArray, *axes: Any) -> Any:
@@ -150,8 +151,8 @@ def define() -> None:
         word = f"{name}_" if name in ("and", "or") else name
         methods[f"__i{name}__"] = _in_place(word)
     methods |= {
-        "conj": _copy,
-        "conjugate": _copy,
+        "conj": _same,  # of real numbers; the functions of NumPy make a copy
+        "conjugate": _same,
         "imag": property(np.imag),
         "real": property(_same),
         "T": property(_transpose),

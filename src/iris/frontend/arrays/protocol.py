@@ -109,6 +109,7 @@ VIEWS = {
         *("flip", "fliplr", "flipud", "rot90", "diagonal", "broadcast_to", "broadcast_arrays"),
         *("split", "array_split", "hsplit", "vsplit", "dsplit", "unstack", "linalg.diagonal"),
         *("asarray", "asanyarray", "ascontiguousarray", "real", "linalg.matrix_transpose"),
+        *("array", "astype", "diag", "diff", "einsum", "meshgrid"),  # for some arguments
     )
 }
 

@@ -46,7 +46,7 @@ def _is_by_columns(order: Any) -> bool:
 
 @implements("reshape")
 def reshape(a: Any, shape: Any, order: Any = "C", *, copy: Any = None) -> TracedArray:
-    x = traced(a)
+    x = traced(a).copied() if copy else traced(a)
     if not _is_by_columns(order):
         return shapes.reshape(x, shape)
     return transpose(shapes.reshape(transpose(x), shapes.sizes_in(shape)[::-1]))

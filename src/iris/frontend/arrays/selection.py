@@ -234,6 +234,12 @@ def nan_to_num(
     x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
 ) -> TracedArray:
     value = traced(x)
+    if not copy:
+        raise error_here(
+            LanguageError,
+            "np.nan_to_num with copy=False changes an array, and no array changes while a function "
+            "is traced; write x = np.nan_to_num(x)",
+        )
     if not value.element.is_float:
         return value
     most = _GREATEST[value.element]
