@@ -337,6 +337,26 @@ def test_a_product_is_not_computed_twice() -> None:
     assert {op.schedule.simdgroups for op in kernel.kernel.op.kernels} == {1}
 
 
+@pytest.mark.parametrize("target", ["apple-m1", "apple-m4-max", "nvidia-h100"])
+def test_a_product_is_made_as_it_is_alone(target: str) -> None:
+    """That of a result which another kernel might compute again, and does not."""
+
+    def alone(x: Any, w: Any) -> Any:
+        return np.tanh(x @ w)
+
+    def beside(x: Any, w: Any) -> Any:
+        y = np.tanh(x @ w)
+        return y, (y * y).sum(0)
+
+    fuse = f"fuse{{target={target}}}"
+    for n in (128, 1024):
+        x, w = numbers(n, n), numbers(n, n)
+        traced = [iris.jit(function).lower(x, w).traced for function in (alone, beside)]
+        fused = [entry_of(run(module, fuse)).body for module in traced]
+        (own,), (first, _) = map(graph.launches_in, fused)
+        assert [k.schedule for k in first.kernels] == [k.schedule for k in own.kernels]
+
+
 def test_a_sum_that_is_returned_is_one_number() -> None:
     """A kernel that needs it does not add again, in another order."""
 

@@ -60,10 +60,11 @@ def _at_once(value: Value) -> int:
 
     An array whose halves are combined, and so on to its last element, need not be there as a whole:
     as soon as there are two parts to combine, the compiler does that.  Then at most one part waits
-    for its partner, and one result of each size before it."""
+    for its partner, and one result of each size before it.  An element that is taken several times
+    is there once."""
     op = value.op
-    if isinstance(op, metal.Take) and _is_halved(op.x):
-        return 0
+    if isinstance(op, metal.Take):
+        return 0 if _is_halved(op.x) else len({*op.indices})
     if isinstance(op, metal.Foreach) and _is_halved(value):
         return metal.count_of(value.type) // op.count * op.count.bit_length()
     return metal.count_of(value.type)

@@ -169,6 +169,17 @@ def test_offsets_share_the_register_of_the_number_that_they_start_from() -> None
     assert registers(body + "%sums: regs<4xi32> = add %further, %offsets") == 4
 
 
+def test_an_element_that_is_taken_several_times_is_there_once() -> None:
+    body = """
+        %x: regs<2xf32> = metal.load %X, %n
+        %rows: regs<4xf32> = metal.take [INDICES] %x
+        metal.store %X, %n, %rows
+        """
+    assert registers(body.replace("INDICES", "0, 0, 1, 1")) == 2
+    assert registers(body.replace("INDICES", "1, 1, 1, 1")) == 2  # both when they are loaded
+    assert registers(body.replace("2xf", "4xf").replace("INDICES", "0, 3, 1, 2")) == 4
+
+
 def test_an_array_whose_halves_are_combined_is_never_there_as_a_whole() -> None:
     loads = """
         %x: regs<16x2xf32> = metal.foreach 16 (%i: i32) {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -9,6 +11,7 @@ import numpy as np
 import pytest
 
 import iris
+from iris import nn
 from iris.compiler.array_compilation import KernelCompilation
 from iris.compiler.compilation import entry_of
 from iris.compiler.graph_kernels import kernels_of
@@ -216,6 +219,24 @@ def test_threads_have_room_for_operands_on_their_way_to_threadgroup_memory(
     lowered = with_schedule(kernel, blocks).kernel.lowered(Level.METAL, target)
     fits = needs_of(lowered, target).registers <= target.thread_registers
     assert predicted(blocks, simdgroups, target).fits is fits
+
+
+@pytest.mark.parametrize(
+    "function, shapes",
+    [
+        (lambda x, w: np.tanh(x @ w) * (x @ w), [(512, 512)] * 2),
+        (lambda x, w, v: np.tanh(x @ w) * (x @ v), [(512, 512)] * 3),
+        (lambda q, k, v: nn.softmax(q @ k.T) @ v, [(512, 64)] * 3),
+    ],
+)
+def test_registers_are_those_of_what_a_loop_carries_and_vectors_of_the_rest(
+    function: Callable[..., Any], shapes: list[tuple[int, ...]]
+) -> None:
+    (kernel,) = kernels(function, *[zeros(*shape) for shape in shapes])
+    own, target = schedule_of(kernel.kernel.op), find("apple-m1")
+    known = re.search(r"(\d+) registers", predicted(own, own.simdgroups, target).reason)
+    assert known is not None
+    assert 0.75 < kernel.estimate.registers / int(known[1]) < 1.25
 
 
 CENTRED = """

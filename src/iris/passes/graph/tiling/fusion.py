@@ -240,16 +240,18 @@ class Fusion:
         if known is None:
             kernel.reschedule(refined(kernel.schedule, MAX_TILE_BYTES, self.target))
             self.refined[kernel.structure] = kernel.schedule.written
-        else:
+        elif kernel.schedule.written != known:
             kernel.reschedule(known)
 
     def _lowered(self, kernel: Candidate) -> Lowered:
-        """A kernel with its tile program."""
-        if kernel not in self.lowered:
+        """A kernel with the tile program of the schedule that it has now."""
+        lowered = self.lowered.get(kernel)
+        if lowered is None or lowered.schedule is not kernel.schedule:
             part = Part(kernel.schedule.plan(), kernel.outputs)
             program = build_tile_func([part], kernel.inputs, self.function)
-            self.lowered[kernel] = Lowered(kernel, program, self.target)
-        return self.lowered[kernel]
+            lowered = Lowered(kernel, kernel.schedule, program, self.target)
+            self.lowered[kernel] = lowered
+        return lowered
 
     def _alone(self, kernel: Candidate) -> SideBySide:
         """A launch of one kernel."""

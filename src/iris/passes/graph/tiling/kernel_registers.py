@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from operator import mul
 
 from iris.cost.occupancy import OTHER_REGISTERS
@@ -91,17 +92,24 @@ def _broadcast(elements: ElementGraph, words: Sequence[int]) -> list[int]:
 def _most_held(elements: ElementGraph, order: Sequence[int], sizes: Sequence[int]) -> int:
     """The greatest sum of the sizes of elements that are computed before a reduction, and used
     after it."""
+    held = [sum([sizes[n] for n in alive]) for _, alive in at_aggregates(elements, order)]
+    return max(held, default=0)
+
+
+def at_aggregates(
+    elements: ElementGraph, order: Sequence[int]
+) -> Iterator[tuple[int, AbstractSet[int]]]:
+    """Yield the reductions and products, the last first, each with the elements that are computed
+    before it and used after it; these only until the next one is asked for."""
     if not elements.aggregates:
-        return 0
+        return
     operands, exprs = elements.operands, list(elements.exprs.values())
     alive: set[int] = set()
-    most = 0
     for n in order:
         alive.discard(n)
         if n < len(exprs) and isinstance(exprs[n], Aggregate):
-            most = max(most, sum([sizes[other] for other in alive]))
+            yield n, alive
         alive.update(operands[n] if n < len(exprs) else ())
-    return most
 
 
 def most_alive(elements: ElementGraph, order: Sequence[int], sizes: Sequence[int]) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from functools import lru_cache
 from math import inf, prod
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from iris.cost.traffic import MOST_FOLLOWED, Access, Traffic
 from iris.ir.core import Value
 from iris.ir.facts import facts
 from iris.ir.math import Fma
-from iris.ir.metal import FRAGMENT_LANES, FRAGMENT_SIZE, SIMDGROUP_WIDTH, VECTOR_BYTES
+from iris.ir.metal import FRAGMENT_LANES, FRAGMENT_SIZE, SIMDGROUP_WIDTH, VECTOR, VECTOR_BYTES
 from iris.passes.graph.tiling.element_exprs import (
     Aggregate,
     Contraction,
@@ -41,7 +41,7 @@ from iris.passes.graph.tiling.element_ref import ElementRef
 from iris.passes.graph.tiling.emission_order import emission_order
 from iris.passes.graph.tiling.index_expr import Axis, IndexExpr, Quotient, Remainder
 from iris.passes.graph.tiling.kernel_cost import loops_of, tensor_bytes, work_of
-from iris.passes.graph.tiling.kernel_registers import most_alive
+from iris.passes.graph.tiling.kernel_registers import at_aggregates, most_alive
 from iris.passes.graph.tiling.kernel_schedule import KernelSchedule
 from iris.passes.graph.tiling.masked_blocks import part_that_runs
 from iris.passes.tile.layouts.fragments import Arrangement, divide
@@ -107,8 +107,8 @@ class _Dot:
 
     def passing(self, threads: int) -> int:
         """The registers of a thread through which the operands of an iteration go to threadgroup
-        memory: all that they are computed from is loaded before any is stored."""
-        return -(-self.loaded // (4 * threads))
+        memory: in a loop, all that they are computed from is loaded before any is stored."""
+        return -(-self.loaded // (4 * threads)) if self.iterations > 1 else 0
 
     def sides(self, among: Arrangement) -> tuple[int, int]:
         """The rows and columns of a simdgroup."""
@@ -163,14 +163,21 @@ class _Dot:
         counts.work["alu"] += int(self.iterations * threads * (ITERATION_OPERATIONS + operations))
 
 
+class _Held(NamedTuple):
+    """What the threads of a program hold beside operands in threadgroup memory."""
+
+    elements: int  # at once
+    vectors: int  # words of a thread, of what it computes vector by vector
+
+
 @dataclass
 class _Program:
     """What a program does, for any number of simdgroups, but for its products."""
 
     counts: Counts
     dots: list[_Dot]
-    accumulators: int  # elements that are alive at once
-    rescaled: int  # of these, results that are multiplied in each iteration
+    held: _Held
+    rescaled: int  # elements of results that are multiplied in each iteration
 
 
 def has_dots(schedule: KernelSchedule) -> bool:
@@ -186,17 +193,17 @@ def predicted(schedule: KernelSchedule, simdgroups: int, target: Target) -> Pred
     counts = Counts(work=Counter(program.counts.work), device=program.counts.device)
     counts.barriers["threadgroup"] = max([dot.iterations for dot in program.dots])
     counts.copies = counts.barriers["threadgroup"] if target.copies else 0
-    operands, accumulators = 0, program.accumulators
+    elements, beside = program.held
     for dot in program.dots:
         among = dot.among(simdgroups)
         if among.copies > 1:
             return _without_room("simdgroups would compute a part of a product twice")
-        operands = max(operands, dot.count(counts, among, target))
+        beside = max(beside, dot.count(counts, among, target))
         if not target.copies:
-            operands = max(operands, dot.passing(threads))
+            beside = max(beside, dot.passing(threads))
     if any(dot.holds_left and dot.rows > FRAGMENT_SIZE * simdgroups for dot in program.dots):
-        accumulators += program.rescaled  # by a factor of each of several rows: not in place
-    registers = -(-accumulators // threads) + operands + OTHER_REGISTERS
+        elements += program.rescaled  # by a factor of each of several rows: not in place
+    registers = -(-elements // threads) + beside + OTHER_REGISTERS
     memory = staged = _staged(program.dots, schedule, target)
     limiting = None if target.dynamic_registers else registers
     for _ in range(1, usual_depth(target)):
@@ -247,7 +254,7 @@ def _program(schedule: KernelSchedule, target: Target) -> _Program:
         for ref, expr in elements.exprs.items()
         if isinstance(expr, Contraction) and expr.rescaling is not None
     ]
-    return _Program(counts, dots, _accumulators(schedule), sum(rescaled))
+    return _Program(counts, dots, _held(schedule), sum(rescaled))
 
 
 def _dot(schedule: KernelSchedule, ref: ElementRef, expr: Contraction) -> _Dot | None:
@@ -259,7 +266,7 @@ def _dot(schedule: KernelSchedule, ref: ElementRef, expr: Contraction) -> _Dot |
         return None
     iterations = _computed(schedule, {*expr.over, *a, *b}) // (rows * columns * depth)
     left, right = [ref.element.bytes for ref in expr.operands]
-    holds_left = not elements.online_axes.isdisjoint(a | b)
+    holds_left = _holds_left(elements, expr)
     in_rows = holds_left or _is_reduced(elements, ref, b - a)
     staged = expr.operands[1:] if holds_left else expr.operands
     loaded = sum([_loaded(schedule, operand) for operand in staged])
@@ -396,22 +403,37 @@ def _values(index: IndexExpr, axis: Axis, lanes: IndexArray) -> IndexArray:
     return total
 
 
-def _accumulators(schedule: KernelSchedule) -> int:
-    """How many words hold results of products, and what is computed from these, at once; and left
-    operands that stay in registers."""
-    elements = schedule.elements
-    lanes = [schedule.lanes_along(axes) for axes in elements.dependencies.values()]
+def _held(schedule: KernelSchedule) -> _Held:
+    """What threads hold at once of results of products, of what is computed from these, and of left
+    operands that stay in registers.
+
+    What a loop carries is held all the time, the rest while a product or a reduction is computed.
+    """
+    elements, along = schedule.elements, schedule.elements.dependencies
     after: set[ElementRef] = set()
-    left = 0
+    stays = 0
     for ref, expr in elements.exprs.items():
-        if isinstance(expr, Contraction) and expr.a not in after and elements.online_axes:
-            left += schedule.lanes_along(elements.dependencies[expr.a])
+        if isinstance(expr, Contraction) and expr.a not in after and _holds_left(elements, expr):
+            stays += schedule.lanes_along(along[expr.a])
         if isinstance(expr, Aggregate) or not after.isdisjoint(expr.refs):
             after.add(ref)
-    words = [
-        count if ref in after and not isinstance(expr, SplatExpr) else 0
-        for (ref, expr), count in zip(elements.exprs.items(), lanes, strict=True)
+    lanes = [schedule.lanes_along(axes) for axes in along.values()]
+    order = emission_order(elements, lanes)
+    sizes, vectors = [0] * len(lanes), [0] * len(lanes)
+    for n, (ref, expr) in enumerate(elements.exprs.items()):
+        if isinstance(expr, Aggregate) and elements.is_online(ref):
+            stays += lanes[n]
+        elif ref in after and not isinstance(expr, SplatExpr):
+            sizes[n] = lanes[n]
+            vectors[n] = 0 if isinstance(expr, Aggregate) else VECTOR
+    held = [
+        sum([sizes[other] for other in {*alive, n, *elements.operands[n]}])
+        for n, alive in at_aggregates(elements, order)
     ]
-    of = dict(zip(elements.exprs, words, strict=True))
-    results = sum({of[output.ref] for output in elements.outputs})
-    return left + max(results, most_alive(elements, emission_order(elements, lanes), words))
+    return _Held(stays + max(held), most_alive(elements, order, vectors))
+
+
+def _holds_left(elements: ElementGraph, product: Contraction) -> bool:
+    """Whether the left operand of a product stays in registers: it is made with a maximum."""
+    a, b = (elements.dependencies[ref] for ref in product.operands)
+    return not elements.online_axes.isdisjoint(a | b)

@@ -21,6 +21,7 @@ from iris.passes.graph.tiling.element_ref import CannotFuse
 from iris.passes.graph.tiling.kernel_cost import BYTES_ON_THE_WAY, costs_of_launch
 from iris.passes.graph.tiling.kernel_regions import Candidate
 from iris.passes.graph.tiling.kernel_registers import PART, words_alive
+from iris.passes.graph.tiling.kernel_schedule import KernelSchedule
 from iris.passes.graph.tiling.materialization import max_arrays
 from iris.passes.graph.tiling.refine_schedule import usual_simdgroups
 from iris.passes.tile.layouts.choose_simdgroups import most_simdgroups
@@ -54,19 +55,19 @@ class Needs:
 
 @dataclass(frozen=True, eq=False)
 class Lowered:
-    """A kernel, and the Tile IR of its programs."""
+    """A kernel, and the Tile IR of its programs by a schedule."""
 
     kernel: Candidate
+    schedule: KernelSchedule
     program: Func
     target: Target
 
     @cached_property
     def needs(self) -> Needs:
-        schedule = self.kernel.schedule
-        usual = usual_simdgroups(schedule, self.target)
-        words = words_alive(schedule, self.target) * usual * SIMDGROUP_WIDTH
+        usual = usual_simdgroups(self.schedule, self.target)
+        words = words_alive(self.schedule, self.target) * usual * SIMDGROUP_WIDTH
         return Needs(
-            schedule.simdgroups or usual, most_simdgroups(self.program, self.target), words
+            self.schedule.simdgroups or usual, most_simdgroups(self.program, self.target), words
         )
 
 
