@@ -36,7 +36,7 @@ def shift(x: steps.Argument, out: steps.Argument, number: float = 5.0, **named: 
 
 
 def refuse(out: Buffer, number: int) -> Launch:
-    return Launch("refuse", (out, Number(number)), 64, number=number)
+    return Launch("refuse", (c, out, Number(number)), 64, number=number)
 
 
 # Devices that do what they must.
@@ -216,7 +216,7 @@ NOISE = (
             (refuse(a, 5), shift(a, b), Read(b, "iris.to_numpy({})")),
             r"line 3, print\(b.numpy\(\)\): it raises no error",
             [
-                "refuse[64](a, 5, device=device)",
+                "refuse[64](c, a, 5, device=device)",
                 "shift[1](a, b, 20, 5.0, B=256, device=device)",
                 "print(b.numpy())",
             ],
@@ -225,7 +225,7 @@ NOISE = (
             WithoutErrors(),
             (refuse(a, 5), steps.Synchronize()),
             r"line 2, device.synchronize\(\): it raises no error",
-            ["refuse[64](a, 5, device=device)", "device.synchronize()"],
+            ["refuse[64](c, a, 5, device=device)", "device.synchronize()"],
         ),
     ],
     ids=["offset", "error", "untold"],

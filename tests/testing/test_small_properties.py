@@ -13,6 +13,7 @@ from hypothesis import given, settings
 
 from iris.compiler import arguments, autotune, candidates, launch_recording
 from iris.frontend import captured
+from iris.frontend.arrays import array_function
 from iris.runtime import buffer
 from iris.testing import buffer_reads, captures, refused_calls, thread_words, tuning
 from support import counts
@@ -70,6 +71,21 @@ def test_words_store_what_numpy_computes(word: thread_words.Word) -> None:
             "peek",
             lambda self, *index: -1,
             "peek",
+        ),
+        (
+            refused_calls.Refused,
+            launch_recording.Recording,
+            "_know_buffers",
+            lambda self: setattr(self, "_buffers", []),
+            "not refused",
+        ),
+        (refused_calls.Refused, array_function, "_check_kept", lambda *given: None, "not refused"),
+        (
+            buffer_reads.Reads,
+            buffer,
+            "_adopted",
+            lambda on, array: on.adopt(array) if array.nbytes >= 4096 else None,
+            "changes what was copied|memory|compatible|read-only",
         ),
         (thread_words.Word, np, "cross", lambda a, b: -(a - b), "not"),
     ],

@@ -191,6 +191,20 @@ def _tie(f: Probe, bits: int) -> str:
     return str((1 + 2.0**-bits / 2 + to) * f.choices.of((1, -1)))
 
 
+def _at_the_ends(f: Probe) -> Line:
+    """A function of elements, at each special number, or at each two of them."""
+    choices, dtype = f.choices, np.dtype(f.dtype)
+    ufuncs = [u for u in UFUNCS["__call__"] if u.signature is None and u.nin < 3]
+    ufunc = ufuncs[(256 * choices.below(256) + choices.below(256)) % len(ufuncs)]
+    numbers = _FLOATS if dtype.kind == "f" else (0, 1) if dtype.kind == "b" else ends(dtype)
+    f.arguments["a0"] = x = np.array(numbers, dtype)
+    # What NumPy warns of for whole numbers is not compared: for most it divides by 0.
+    f.arguments["a1"] = x if dtype.kind == "f" or choices.flag() else x[x != 0]
+    name = name_of(ufunc)
+    f.tells_signs = name in telling()
+    return Line(f"{name}(a0)" if ufunc.nin == 1 else f"{name}(a0[:, None], a1[None])")
+
+
 def _in_bf16(f: Probe) -> Line:
     number = _tie(f, 7)
     operator = f.choices.of(("multiply", "add", "subtract", "maximum"))
@@ -251,7 +265,7 @@ def _summed(f: Probe) -> Line:
 _MAKERS: Sequence[Callable[[Any], Line]] = (
     *[_called] * 7,
     *[_summed, _changed, _paired] * 2,
-    *(_looked_up, _indexed, _viewed, _captured, _in_bf16, _with_known),
+    *(_looked_up, _indexed, _viewed, _captured, _in_bf16, _with_known, _at_the_ends, _at_the_ends),
 )
 Probe.makers = _MAKERS
 

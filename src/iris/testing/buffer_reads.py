@@ -7,13 +7,19 @@
 Elements are read one by one, by all their indices or by one, as of a flat array; copies are made,
 on the device and on the host.  Then a launch writes the Buffer, and the host has written the array
 that it was made of: neither changes a copy, and each Buffer has the numbers written to it.
+
+Some arrays lie in pages of their own, which a Buffer may share, so the host does not write these;
+those that nobody may write, and whose elements are in another order, stay as they are.
 """
 
 from __future__ import annotations
 
+import mmap
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from hypothesis import strategies as st
 
 import iris
@@ -22,6 +28,8 @@ from iris.testing.choices import Choices
 BYTES = 24
 _DEVICES = ("interp", "interp:metal")
 _DTYPES = (np.float32, np.int32, np.float16, np.uint8)
+_IN_PAGES = ((16, 256), (8, 512), (2, 64, 32), (4096,))
+_WRITTEN = 128  # elements at most
 
 
 @iris.kernel
@@ -46,10 +54,17 @@ class Reads:
         choices = Choices(self.data)
         device = choices.of(_DEVICES)
         shape = tuple([choices.of((3, 2, 1, 5)) for _ in range(choices.below(4))])
-        first = np.arange(np.prod(shape, dtype=int), dtype=choices.of(_DTYPES)).reshape(shape)
-        array = first.copy()
+        dtype = choices.of(_DTYPES)
+        in_pages = choices.flag(4)
+        array = _in_pages(choices, dtype) if in_pages else np.empty(shape, dtype)
+        shape = array.shape
+        first = (np.arange(array.size) % 251).astype(dtype).reshape(shape)
+        array[...] = first
+        array.flags.writeable = not (in_pages and choices.flag())
+        may_be_shared = in_pages and array.flags.writeable and array.flags.c_contiguous
         x = iris.asarray(array, device=device)
-        array[...] = 77
+        if not in_pages:
+            array[...] = 77
         for _ in range(3):
             index = tuple([choices.below(size) for size in shape])
             one = int(np.ravel_multi_index(index, shape)) if shape else 0
@@ -62,10 +77,19 @@ class Reads:
             copies[0][...] = 55
             assert np.array_equal(iris.to_numpy(x), first), "to write a copy changes the Buffer"
             copies[0][...] = first
-        count = choices.below(array.size + 1)
-        _put[1](x, count, 99, B=128, device=device)
+        count = choices.below(min(array.size, _WRITTEN) + 1)
+        _put[1](x, count, 99, B=_WRITTEN, device=device)
         written = first.copy()
         written.reshape(-1)[:count] = 99
         assert np.array_equal(iris.to_numpy(x), written), "the launch writes something else"
-        for copy in (*copies, iris.to_numpy(other)):
+        kept = [array] if in_pages and not may_be_shared else []
+        for copy in (*copies, iris.to_numpy(other), *kept):
             assert np.array_equal(copy, first), f"a launch changes what was copied: {copy}"
+
+
+def _in_pages(choices: Choices, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """An array of whole pages, whose elements may be in another order."""
+    shape = choices.of(_IN_PAGES)
+    memory = mmap.mmap(-1, int(np.prod(shape)) * np.dtype(dtype).itemsize)
+    array: npt.NDArray[Any] = np.frombuffer(memory, dtype).reshape(shape)
+    return array.T if choices.flag() else array

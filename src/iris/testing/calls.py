@@ -8,6 +8,9 @@ A function of few lines is compiled by `iris.jit`, at times with the schedules o
 and called several times: with other numbers, by name, with one array for two.  The elements of
 arrays lie in memory in row-major order, or otherwise: what is returned is the same.
 
+Some take arrays in tuples, lists and dicts, or return them so: they come apart and together as the
+same function without these does.
+
 Some functions take a number of Python, too, which may not fit the arrays of a later call: NumPy
 refuses that, and so must Iris.  Or they take a number that is static, alone or in something, and a
 later call has an equal one of another type or sign.
@@ -20,6 +23,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -38,6 +42,7 @@ from iris.testing.array_functions import BYTES, Function
 from iris.testing.choices import Choices
 from iris.testing.faults import doing
 from iris.testing.fusing import EXPANDED, values_of
+from iris.testing.nests import Nest, Pair, filled, leaves_of, nest, places, written
 from iris.testing.numpy_graphs import Expected
 from iris.testing.sources import defined
 
@@ -115,6 +120,37 @@ class _Short(Function):
 
 
 @dataclass(frozen=True)
+class Trees:
+    """A function around another one, which takes some of its arguments in one tree, and returns its
+    results in another."""
+
+    taken: Nest
+    returned: Nest  # of r0, r1 and so on
+
+    def text(self, given: Mapping[str, Any]) -> str:
+        """Its source, if the other one is `flat`."""
+        got = places(self.taken, "tree")
+        named = ", ".join([f"{name}={got.get(name, name)}" for name in given])
+        lines = [f"def drawn({', '.join(self.around(given))}):", f"    found = flat({named})"]
+        lines += [f"    {n} = found[{at}]" for at, n in enumerate(self._names)]
+        return "\n".join([*lines, f"    return {written(self.returned)}", ""])
+
+    @property
+    def _names(self) -> Sequence[str]:
+        return [f"r{number}" for number in range(len(places(self.returned, "")))]
+
+    def around(self, given: Mapping[str, Any], *, turned: bool = False) -> dict[str, Any]:
+        """The arguments, some of them in a tree, whose dicts may be filled from their end."""
+        rest = {k: x for k, x in given.items() if k not in places(self.taken, "")}
+        return {"tree": filled(self.taken, given, turned=turned), **rest}
+
+    def results(self, found: Any) -> Sequence[Any]:
+        """What the other one returns."""
+        values = dict(leaves_of(self.returned, found))
+        return [values[name] for name in self._names]
+
+
+@dataclass(frozen=True)
 class Call:
     """A function, and some calls of it, each with arrays and numbers by their names; some arrays
     are Buffers."""
@@ -127,46 +163,60 @@ class Call:
     device: str
     layouts: Mapping[str, str]  # how the elements of arrays lie in memory
     static: Sequence[str] = ()
+    place: int | None = None  # where the static parameter is, if that is said in place of its name
+    trees: Trees | None = None
 
     def __repr__(self) -> str:
         calls = [repr({k: _shown(x) for k, x in given.items()}) for given in self.given]
         how = f"{self.device}, tune={self.tune}, Buffers {sorted(self.buffers)}, {self.named} named"
-        how += f", {dict(self.layouts)}"
-        return "\n".join([*calls, how, "", self.text])
+        how += f", {dict(self.layouts)}, static {self.static if self.place is None else self.place}"
+        around = self.trees.text(self.given[0]) if self.trees else ""
+        return "\n".join([*calls, how, "", self.text, around])
+
+    def _compiled(self, made: Callable[..., Any]) -> Callable[..., Any]:
+        """What is called: the function, or one around it that has trees."""
+        if self.trees is not None:
+            made = defined(self.trees.text(self.given[0]), Pair=Pair, flat=made)
+        static: dict[str, Any] = {"static_argnames": self.static}
+        if self.place is not None:
+            static = {"static_argnums": self.place}
+        compiled: Callable[..., Any] = iris.jit(made, tune=self.tune, **static)
+        return compiled
 
     def check(self) -> None:
         """Asserts that each call returns what the graph of the function does."""
         made = defined(self.text, **NAMES)
-        compiled = iris.jit(made, tune=self.tune, static_argnames=self.static)
+        compiled = self._compiled(made)
         function = ArrayFunction(made, static_argnames=self.static)
         with candidates.watched():
-            for given in self.given:
+            for number, given in enumerate(self.given):
                 arrays = {k: x for k, x in given.items() if isinstance(x, np.ndarray)}
                 laid_out: dict[int, Array] = {}
                 for name, x in arrays.items():
                     laid_out.setdefault(id(x), _LAYOUTS[self.layouts[name]](x))
                 passed = {k: laid_out.get(id(x), x) for k, x in given.items()}
+                call = partial(self._returned, compiled, passed, turned=number % 2 == 1)
                 if _is_too_great(made, given):
                     with doing(repr(self)):
-                        self._refuses(compiled, passed)
+                        self._refuses(call)
                     continue
                 expected = _expected(function, given)
                 with doing(repr(self)):
-                    found = self._returned(compiled, passed)
+                    found = call()
                     kinds = [(memory_dtype(x.dtype), x.values.shape) for x in expected.results]
                     assert [(x.dtype, x.shape) for x in found] == kinds
                     expected.compare(found)
                     for x in arrays.values():
                         assert np.array_equal(laid_out[id(x)], x, equal_nan=x.dtype.kind == "f")
 
-    def _refuses(self, compiled: Any, given: Mapping[str, Any]) -> None:
+    def _refuses(self, call: Callable[[], object]) -> None:
         try:
-            self._returned(compiled, given)
+            call()
         except UserError:
             return
         raise AssertionError("a number that does not fit is taken")
 
-    def _returned(self, compiled: Any, arrays: Mapping[str, Any]) -> list[Array]:
+    def _returned(self, compiled: Any, arrays: Mapping[str, Any], *, turned: bool) -> list[Array]:
         made: dict[int, iris.Buffer] = {}  # one for each array, whichever parameters it is for
         passed: dict[str, Any] = {}
         for name, array in arrays.items():
@@ -174,10 +224,14 @@ class Call:
             if name in self.buffers:
                 made.setdefault(id(array), iris.asarray(array, device=self.device))
                 passed[name] = made[id(array)]
+        if self.trees is not None:
+            passed = self.trees.around(passed, turned=turned)
         names = [*passed]
         first = len(names) - self.named
         by_name = {name: passed[name] for name in names[first:][::-1]}
         found = compiled(*[passed[n] for n in names[:first]], **by_name, device=self.device)
+        if self.trees is not None:
+            found = self.trees.results(found)
         return [values_of(x) if isinstance(x, iris.Buffer) else x for x in found]
 
 
@@ -200,16 +254,30 @@ def _made(data: bytes) -> Call:
         same = {**first_given, name: function.arguments[first]}
         if alike and same[first].shape == function.arguments[name].shape and _takes(function, same):
             given.append(same)
+    named = choices.of((0, 0, 1, len(function.arguments)))
+    trees = _trees(function, choices) if choices.flag(3) else None
+    parameters = first_given if trees is None else trees.around(first_given)
+    place = choices.of((len(parameters) - 1, -1)) if function.static and choices.flag() else None
     return Call(
         function.text,
         given,
         frozenset([name for name in function.arguments if choices.flag()]),
-        choices.of((0, 0, 1, len(function.arguments))),
+        min(named, len(parameters)),
         choices.flag(4),
         choices.of(DEVICES),
         {name: choices.of(("", "", *_LAYOUTS)) for name in function.arguments},
         function.static,
+        place,
+        trees,
     )
+
+
+def _trees(function: _Short, choices: Choices) -> Trees:
+    arrays = sorted(function.arguments, key=lambda _: choices.below(256))
+    results = [f"r{number}" for number in range(len(function.returned))]
+    some = arrays[: choices.of((len(arrays), 2, 1))]
+    numbers = [name for name in function.numbers if name != STATIC]
+    return Trees(nest([*numbers, *some], choices), nest(results, choices))
 
 
 def _shown(x: Any) -> Any:

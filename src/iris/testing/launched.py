@@ -174,15 +174,15 @@ def _show(x, stream, number):
 
 
 @iris.kernel
-def refuse(Out, number):
+def refuse(X, Out, number):
     program, lane = iris.program_id(0), iris.arange(0, 32)
-    iris.store(Out + program, -1.0)
+    iris.store(Out + program, -iris.load(X + program))
     # Later programs fail, too, at earlier threads.
     wrong = iris.where(program == number, lane == 31, (program > number) & (lane == 0))
     iris.device_assert(~wrong, REFUSED)
 
 
-def _refuse(out, number):
+def _refuse(x, out, number):
     raise NotImplementedError("it fails")
 
 
@@ -261,7 +261,7 @@ TRIED = {
         Tried(numbers, _numbers, (0,)),
         Tried(show, _show, ()),
         Tried(tuned, _tuned, (1,), (("TELLS", 2),)),
-        Tried(refuse, _refuse, (0,)),
+        Tried(refuse, _refuse, (1,)),
         Tried(stray, _stray, (0,)),
     )
 }

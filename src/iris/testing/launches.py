@@ -208,7 +208,7 @@ class _Drawing:
         block = ("B", width)
         count = -(-SIZE // width)
         spelled = f"lambda named: iris.cdiv({SIZE}, named['B'])"
-        grid = choices.of((count, count, (count,), (count, 1), spelled))
+        grid = choices.of((count, count, (count,), (count, 1), spelled, (count, 0), count, count))
         by_name = choices.of((0, 0, 0, 2, 3, 4))
 
         def of(
@@ -336,8 +336,8 @@ class _Drawing:
         return [*made, stray, *then]
 
     def refuse(self, out: Argument | None = None) -> Launch:
-        """A launch that fails, on an array of the host now and then."""
+        """A launch that fails, on an array of the host now and then.  What it reads stays."""
         if out is None:
             out = Slice(0, SIZE) if self.choices.flag(4) else self.buffer()
-        given = (out, Number(self.number))
+        given = (self.buffer(), out, Number(self.number))
         return Launch("refuse", given, 64, stream=self.stream(), number=self.number)

@@ -70,8 +70,8 @@ def cute(*, most_elements: int = 64) -> st.SearchStrategy[Layout]:
 
 
 def programs() -> st.SearchStrategy[Program]:
-    """Tile programs that convert a tile from one layout to another, may reduce or scan it there,
-    and store it or update an array with it, for `agree(program, pipeline=LAID_OUT)`."""
+    """Tile programs that convert a tile from one layout to another, may reduce, scan or gather it
+    there, and store it or update an array with it, for `agree(program, pipeline=LAID_OUT)`."""
     return _drawn(_program)
 
 
@@ -235,8 +235,13 @@ def _program(choices: Choices) -> Program:
     x = function.body.add_argument(Ptr(dtype, noalias=True, aligned=True), "x")
     loaded = b(tile.Load(x, _places(b, source)))
     value = b(tile.ConvertLayout(loaded, Tile(target.shape, dtype, target)))
-    value = _combined(b, value, choices)
-    arrays = [numbers, *_written(b, value, choices)]
+    arrays = [numbers]
+    if choices.flag(5):
+        value, places = _gathered(b, value, choices)
+        arrays.append(places)
+    else:
+        value = _combined(b, value, choices)
+    arrays += _written(b, value, choices)
     b.insert(Return())
     return Program(Module([function]), function.symbol, ONE_PROGRAM, tuple(arrays))
 
@@ -268,6 +273,17 @@ def _places(b: Builder, layout: LinearLayout) -> Value:
     flat = layout.reshape((layout.num_elements,))
     numbers = b(tile.Arange(0, Tile(flat.shape, i32, flat)))
     return numbers if flat == layout else b(tile.Reshape(numbers, Tile(layout.shape, i32, layout)))
+
+
+def _gathered(b: Builder, value: Value, choices: Choices) -> tuple[Value, Array]:
+    """Elements of a value along an axis, by places that lie in its layout; and the places."""
+    layout = value.type.layout if isinstance(value.type, Tile) else None
+    assert layout is not None
+    axis, count = choices.below(layout.rank), layout.num_elements
+    places = b.region.add_argument(Ptr(i32, noalias=True, aligned=True), "at")
+    index = b(tile.Load(places, _places(b, layout)))
+    recipe = Array(i32, (count,), choices.below(256), (0, layout.shape[axis] - 1))
+    return b(tile.Gather(axis, value, index)), recipe
 
 
 def _combined(b: Builder, value: Value, choices: Choices) -> Value:

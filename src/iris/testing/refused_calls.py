@@ -152,16 +152,21 @@ def _updated(choices: Choices) -> Drawn:
 
 
 def _freed(choices: Choices) -> Drawn:
-    """A recording is replayed, some of whose Buffers may have been freed."""
-    x, y, other = (iris.asarray(np.zeros(8, np.float32), device="interp") for _ in "123")
+    """A recording is replayed, some of whose Buffers may have been freed, or exchanged before."""
+    buffers = [iris.asarray(np.zeros(8, np.float32), device="interp") for _ in "123"]
+    needed = [0, 1]
     with iris.record() as recording:
-        _fill[1](x, 4, B=16, device="interp")
-        _fill[1](y, 4, B=16, device="interp")
+        for number in needed:
+            _fill[1](buffers[number], 4, B=16, device="interp")
+    for _ in range(choices.below(3)):
+        at, number = choices.below(2), choices.below(3)
+        recording.launches[at].update(Out=buffers[number])
+        needed[at] = number
     freed = choices.below(4)
-    for number, buffer in enumerate((other, x, y)):
-        if number == freed:
-            buffer.free()
-    return f"a replay with Buffer {freed} freed", recording.replay, freed in (0, 3)
+    for buffer in buffers[freed : freed + 1]:
+        buffer.free()
+    words = f"a replay on the Buffers {needed} with {freed} freed"
+    return words, recording.replay, freed not in needed
 
 
 def _edited(choices: Choices) -> Drawn:
@@ -180,6 +185,39 @@ def _constant(choices: Choices) -> Drawn:
     a = np.zeros(8, np.float32)
     call = lambda: defined(text, metal=metal)(a, threads=8, device="interp:metal")  # noqa: E731
     return f"a write to {address_space}", call, address_space == "device"
+
+
+def _changed(choices: Choices) -> Drawn:
+    """A function changes arguments in place, for what it returns or for nobody."""
+    names = ("x", "y")
+    lines = list[str]()
+    own = {name: name for name in names}  # which argument's memory a variable has; none, if made
+    last: dict[str, set[str]] = {}  # what the last change of an argument needs: names of changes
+    needs: dict[str, set[str]] = {name: set() for name in names}
+    for number in range(1 + choices.below(4)):
+        to, other = choices.of(names), choices.of(names)
+        needed = needs[to] | needs[other]
+        if choices.flag(3):
+            lines.append(f"{to} = {to} * {other}")
+            own.pop(to, None)
+        else:
+            lines.append(f"{to} += {other}")
+            needed = needed | {f"change {number}"}
+            if to in own:
+                last[to] = {f"change {number}"}
+        needs[to] = needed
+    returned = choices.of(("x", "y", "x * y"))
+    found = set[str]().union(*[needs[name] for name in names if name in returned])
+    is_right = all(change <= found for change in last.values())
+    text = "\n".join(
+        ["def drawn(x, y):", *[f"    {line}" for line in lines], f"    return {returned}"]
+    )
+    given = (np.ones(3, np.float32), np.ones(3, np.float32))
+    return (
+        f"a call of\n{text}\n",
+        lambda: iris.jit(defined(text))(*given, device="interp"),
+        is_right,
+    )
 
 
 def _named(choices: Choices) -> Drawn:
@@ -207,6 +245,7 @@ _KINDS = (
     _edited,
     _constant,
     _named,
+    _changed,
     _overlapping,
     _option,
 )

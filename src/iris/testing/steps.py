@@ -187,7 +187,8 @@ class Launch(Step):
     def call(self, order: InOrder) -> Call:
         values = [argument.value(order) for argument in self.arguments]
         own = NONE if self.number is None else frozenset([self.number])
-        return Call(TRIED[self.kernel], values, dict(self.constants), own)
+        is_empty = isinstance(self.grid, tuple) and 0 in self.grid
+        return Call(TRIED[self.kernel], values, dict(self.constants), own, is_empty)
 
     def expect(self, order: InOrder, outcome: Outcome) -> None:
         order.launch(self.call(order), outcome.failure)
