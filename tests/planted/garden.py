@@ -163,5 +163,13 @@ def _blocks(scope: ast.AST, wanted: Sequence[ast.stmt]) -> Iterator[Place]:
                         yield Place(block, at)
 
 
-def _alike(node: object, wanted: ast.AST) -> bool:
-    return type(node) is type(wanted) and ast.unparse(node) == ast.unparse(wanted)  # type: ignore[arg-type]
+def _alike(one: object, other: object) -> bool:
+    """Whether two pieces of code say the same; whether a name in one is read or set is left out."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(_alike, one, other))  # type: ignore[arg-type]
+    if not isinstance(one, ast.AST):
+        return one == other
+    fields = (field for field in one._fields if field != "ctx")
+    return all(_alike(getattr(one, f, None), getattr(other, f, None)) for f in fields)
