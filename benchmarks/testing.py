@@ -22,7 +22,7 @@ from iris.testing.hunt import hunt
 from iris.testing.properties import Property
 from report import SHORT, spread, times, write
 
-BATCH = 4 if SHORT else 100
+BATCH = 1 if SHORT else 100
 CORES = 2
 REPEAT = 5
 
