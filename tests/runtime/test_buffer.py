@@ -131,6 +131,9 @@ def test_writing_through_a_view(device: Device) -> None:
     out = iris.empty_like(x)
     double[1](x, out, 32)
     assert out.peek(3, 7) == out.peek(31) == 62
+    for index in ((), (3, 7, 0)):
+        with pytest.raises(ArgumentError, match="an index for each of 2 axes"):
+            out.peek(*index)
 
 
 def test_bfloat16(device: Device) -> None:

@@ -112,6 +112,11 @@ class Buffer:
     def peek(self, *index: int) -> Any:
         """One element, once the launches that use the array are done: `x.peek(2, 3)`; of a number
         among the elements in row-major order, `x.peek(7)`."""
+        if len(index) not in (1, len(self.shape)):
+            raise ArgumentError(
+                f"peek takes an index for each of {len(self.shape)} axes, or one of all elements, "
+                f"not {len(index)}"
+            )
         view = self.numpy()
         return view.reshape(-1)[index[0]] if len(index) == 1 else view[index]
 
