@@ -23,7 +23,8 @@ def manual() -> str:
     """The whole page."""
     parser, commands = parsers()
     parts = [HEAD, _body(DESCRIPTION), *_options(parser)]
-    for name, command in commands.choices.items():
+    for name, command in commands.items():
+        command.filled()
         title, _, body = (command.description or "").partition("\n")
         what = title.partition(": ")[2]
         parts += [f"## `iris {name}`\n", what[:1].upper() + what[1:] + "\n"]

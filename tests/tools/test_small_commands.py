@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -211,16 +212,26 @@ def test_every_shell_knows_every_command(capsys: pytest.CaptureFixture[str]) -> 
     _, commands = parsers()
     for shell in ("bash", "zsh", "fish"):
         script = out_of(capsys, "completion", shell)
-        assert all(re.search(rf"\b{name}\b", script) for name in commands.choices)
+        assert all(re.search(rf"\b{name}\b", script) for name in commands)
         if shutil.which(shell):
             subprocess.run([shell, "-n"], input=script, text=True, check=True)
 
 
 def test_every_command_shows_examples() -> None:
     _, commands = parsers()
-    for name, parser in commands.choices.items():
-        assert f"iris {name}" in (parser.description or ""), name
-        assert (parser.description or "").count(f"iris {name}") > 1, name
+    for name, command in commands.items():
+        assert (command.filled().description or "").count(f"iris {name}") > 1, name
+
+
+def test_only_the_command_that_is_used_is_imported() -> None:
+    code = """
+import sys
+from iris.tools.cli import COMMANDS, main
+assert main(["devices"]) == 0
+others = [*(f"iris.tools.{name}" for name in {*COMMANDS} - {"devices"}), "iris.testing"]
+sys.exit(str(there) if (there := {*others} & {*sys.modules}) else 0)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 
 
 # Colours.

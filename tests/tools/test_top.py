@@ -188,7 +188,7 @@ def test_what_it_needs(
 
 def test_nothing_is_kept_without_it() -> None:
     assert WATCHERS == RECORDERS == LISTENERS == []
-    code = "import sys, iris.tools.cli; print({'textual', 'rich'} & {*sys.modules})"
+    code = "import sys, iris.tools.top; print({'textual', 'rich'} & {*sys.modules})"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout == "set()\n"
 

@@ -36,7 +36,6 @@ from iris.testing.smallest import smallest
 from iris.testing.texts import OnDevice, language_of
 from iris.tools.opt import read
 from iris.tools.replay import Program
-from iris.tools.verb import Verbs, add_verb
 
 PIPELINES = {
     Level.GRAPH: GRAPH_PIPELINE,
@@ -50,10 +49,7 @@ ORACLES: dict[Level, Sequence[Oracle]] = {
 }
 
 
-def add_command(verbs: Verbs) -> None:
-    parser = add_verb(
-        verbs, "bisect", "find the pass that changes what a program does", __doc__, run_command
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", nargs="?", default="-", help="IR text (default: standard input)")
     parser.add_argument(
         "--passes", metavar="PIPELINE", help="these passes (default: the passes of the level)"

@@ -15,12 +15,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from iris.runtime.cache import ROOMS, entries, folder_of
-from iris.tools.verb import Verbs, add_verb
 
 
-def add_command(verbs: Verbs) -> None:
-    what = "say what compiled kernels are kept, or remove them"
-    parser = add_verb(verbs, "cache", what, __doc__, run_command)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("what", nargs="?", choices=["size", "list", "clear"], default="size")
 
 

@@ -21,11 +21,9 @@ from iris.errors import ParseError, VerifyError
 from iris.ir import parse, verify
 from iris.ir.text.cursor import token_at
 from iris.tools.opt import read
-from iris.tools.verb import Verbs, add_verb
 
 
-def add_command(verbs: Verbs) -> None:
-    parser = add_verb(verbs, "check", "parse and verify IR text", __doc__, run_command)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "files", nargs="*", default=["-"], metavar="file", help="IR text (default: standard input)"
     )

@@ -9,31 +9,7 @@ from importlib import import_module
 
 from iris import __version__
 from iris.errors import IrisError, SettingError
-from iris.tools import (
-    bisect,
-    cache,
-    check,
-    completion,
-    devices,
-    diff,
-    doctor,
-    dump,
-    emit,
-    explain,
-    fuzz,
-    layout,
-    ops,
-    opt,
-    passes,
-    run,
-    softmetal,
-    step,
-    test,
-    top,
-    tune,
-    view,
-)
-from iris.tools.verb import Verbs
+from iris.tools.command import Command
 
 DESCRIPTION = """\
 Read, check, transform and run Iris IR.
@@ -45,11 +21,31 @@ Read, check, transform and run Iris IR.
 Files may be - for standard input.  The exit status is 0, 1 for an error or what a command finds
 wrong, and 2 for wrong usage.
 """
-# In the order in which --help lists them.
-COMMANDS = (
-    opt, emit, run, step, check, diff, dump, view, explain, top, tune, bisect, fuzz, test, passes,
-    ops, layout, devices, softmetal, doctor, cache, completion,
-)  # fmt: skip
+#: What each does, in the order in which --help lists them; the rest is in `iris.tools.NAME`.
+COMMANDS = {
+    "opt": "run passes on IR text",
+    "emit": "print the kernel text of IR text",
+    "run": "launch IR text in an interpreter",
+    "step": "run IR text op by op, as a debugger does",
+    "check": "parse and verify IR text",
+    "diff": "compare two texts of IR",
+    "dump": "run a script, and write the IR after each pass",
+    "view": "show in a browser what kernels are compiled to",
+    "explain": "say in sentences what became of kernels",
+    "top": "watch what a script launches, while it runs",
+    "tune": "compare the configurations of the tuned kernels of a script",
+    "bisect": "find the pass that changes what a program does",
+    "fuzz": "look for random programs that something is wrong with",
+    "test": "run file tests of passes",
+    "passes": "list the passes",
+    "ops": "list the ops and the rules for each",
+    "layout": "draw a layout",
+    "devices": "list the devices",
+    "softmetal": "build the software Metal device",
+    "doctor": "say what there is on this machine, and whether it works",
+    "cache": "say what compiled kernels are kept, or remove them",
+    "completion": "print what completes it in a shell",
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -72,8 +68,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
 
 
-def parsers() -> tuple[argparse.ArgumentParser, Verbs]:
-    """The parser of the command line, and the parsers of the commands."""
+def parsers() -> tuple[argparse.ArgumentParser, dict[str, Command]]:
+    """The parser of the command line, and the parsers of the commands by name."""
     parser = argparse.ArgumentParser(
         prog="iris",
         description=DESCRIPTION,
@@ -89,10 +85,11 @@ def parsers() -> tuple[argparse.ArgumentParser, Verbs]:
         metavar="MODULE",
         help="import this first, as it has passes of your own; may be given again",
     )
-    parser.set_defaults(main=main)  # for a command that runs others
-    commands = parser.add_subparsers(metavar="command", required=True)
-    for command in COMMANDS:
-        command.add_command(commands)
+    verbs = parser.add_subparsers(metavar="command", required=True, parser_class=Command)
+    commands = {
+        name: verbs.add_parser(name, help=what, module=f"iris.tools.{name}")
+        for name, what in COMMANDS.items()
+    }
     return parser, commands
 
 

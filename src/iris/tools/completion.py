@@ -11,25 +11,24 @@ import argparse
 from collections.abc import Callable, Iterator
 from shlex import quote
 
-from iris.tools.verb import Verbs, add_verb
+from iris.tools.cli import parsers
 
 # A word of the command line, and what may follow it there.
 Words = dict[str, list[tuple[str, str]]]
 
 
-def add_command(verbs: Verbs) -> None:
-    def run_command(options: argparse.Namespace) -> None:
-        print(SHELLS[options.shell](words(verbs)))
-
-    parser = add_verb(
-        verbs, "completion", "print what completes it in a shell", __doc__, run_command
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("shell", choices=SHELLS)
 
 
-def words(verbs: Verbs) -> Words:
+def run_command(options: argparse.Namespace) -> None:
+    print(SHELLS[options.shell](words()))
+
+
+def words() -> Words:
     """The options and choices of each command, with what they are for."""
-    return {name: list(_of(parser)) for name, parser in sorted(verbs.choices.items())}
+    _, commands = parsers()
+    return {name: list(_of(command.filled())) for name, command in sorted(commands.items())}
 
 
 def _of(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:

@@ -9,11 +9,10 @@ from __future__ import annotations
 import argparse
 
 from iris.runtime.devices import devices
-from iris.tools.verb import Verbs, add_verb
 
 
-def add_command(verbs: Verbs) -> None:
-    add_verb(verbs, "devices", "list the devices", __doc__, run_command)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """There are none."""
 
 
 def run_command(options: argparse.Namespace) -> None:

@@ -18,11 +18,9 @@ from iris.ir import parse, to_text
 from iris.ir.text.diff import diff
 from iris.tools.colours import are_wanted, reversed_colours, show
 from iris.tools.opt import read
-from iris.tools.verb import Verbs, add_verb
 
 
-def add_command(verbs: Verbs) -> None:
-    parser = add_verb(verbs, "diff", "compare two texts of IR", __doc__, run_command)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("before", help="IR text; - is standard input")
     parser.add_argument("after", help="IR text; - is standard input")
 

@@ -50,14 +50,7 @@ from iris.testing.gpu.speeds import work_is_right_and_timed
 from iris.tools.opt import write
 
 
-def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = commands.add_parser(
-        "doctor",
-        help="say what there is on this machine, and whether it works",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", help="the device to try (default: that of launches)")
     parser.add_argument(
         "-o",
@@ -69,7 +62,6 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser.add_argument(
         "--validate", action="store_true", help="run it under Metal's validation, which is slow"
     )
-    parser.set_defaults(run=run_command)
 
 
 def run_command(options: argparse.Namespace) -> None:

@@ -24,13 +24,9 @@ from iris import knobs
 from iris.compiler.dumps import MANIFEST
 from iris.errors import SettingError
 from iris.tools.script import environment, run_script
-from iris.tools.verb import Verbs, add_verb
 
 
-def add_command(verbs: Verbs) -> None:
-    parser = add_verb(
-        verbs, "dump", "run a script, and write the IR after each pass", __doc__, run_command
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--what",
         default="changed",

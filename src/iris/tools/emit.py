@@ -36,13 +36,11 @@ from iris.passes.graph.tiling.kernel_regions import is_scheduled
 from iris.targets import DEFAULT, Target
 from iris.tools.colours import show
 from iris.tools.opt import add_target, asked_for, read, write
-from iris.tools.verb import Verbs, add_verb
 
 LANGUAGES = {"msl": MSL, "cuda": CUDA}
 
 
-def add_command(verbs: Verbs) -> None:
-    parser = add_verb(verbs, "emit", "print the kernel text of IR text", __doc__, run_command)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", nargs="?", default="-", help="IR text (default: standard input)")
     parser.add_argument(
         "--passes", metavar="PIPELINE", help="run these first, and no others (see iris passes)"

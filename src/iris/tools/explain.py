@@ -16,15 +16,12 @@ from __future__ import annotations
 import argparse
 
 from iris.tools.opt import add_target, asked_for
-from iris.tools.verb import Verbs, add_verb
 from iris.tools.view import parts_of
 from iris.viewer.explain import explained
 from iris.viewer.sources import Sources
 
 
-def add_command(verbs: Verbs) -> None:
-    what = "say in sentences what became of kernels"
-    parser = add_verb(verbs, "explain", what, __doc__, run_command)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_target(parser)
     parser.add_argument(
         "file",

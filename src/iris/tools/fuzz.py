@@ -47,14 +47,7 @@ SECONDS = 60.0
 STATE = "fuzz.json"
 
 
-def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = commands.add_parser(
-        "fuzz",
-        help="look for random programs that something is wrong with",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--level",
         action="append",
@@ -81,7 +74,6 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         metavar="FOLDER",
         help="where finds go, and how far it came (default: %(default)s)",
     )
-    parser.set_defaults(run=run_command)
 
 
 def run_command(options: argparse.Namespace) -> int:

@@ -21,11 +21,9 @@ from iris.ir.types import Tile
 from iris.tools.emit import functions
 from iris.tools.opt import read
 from iris.tools.stepper import Listing
-from iris.tools.verb import Verbs, add_verb
 
 
-def add_command(verbs: Verbs) -> None:
-    parser = add_verb(verbs, "layout", "draw a layout", __doc__, run_command)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "layout", nargs="?", default="-", help="its text; with --value, a file (default: stdin)"
     )

@@ -23,14 +23,12 @@ import iris
 from iris.errors import SettingError
 from iris.ir.core import FACETS, OPS, Level, Op
 from iris.ir.declare import REQUIRED, Spec
-from iris.tools.verb import Verbs, add_verb
 
 # What registers rules; the testing kit does so where hypothesis is installed.
 ROOMS = ("iris.compiler", "iris.interp.metal", "iris.codegen", "iris.testing.properties")
 
 
-def add_command(verbs: Verbs) -> None:
-    parser = add_verb(verbs, "ops", "list the ops and the rules for each", __doc__, run_command)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("op", nargs="?", help="the name of an op, such as tile.reduce")
     parser.add_argument("--facets", action="store_true", help="show the rules for the op")
 

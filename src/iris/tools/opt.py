@@ -23,11 +23,9 @@ from iris.passes import Instrument, Pipeline, run
 from iris.passes.instruments import Check, Timing
 from iris.targets import TARGETS, Target, find
 from iris.tools.colours import show
-from iris.tools.verb import Verbs, add_verb
 
 
-def add_command(verbs: Verbs) -> None:
-    parser = add_verb(verbs, "opt", "run passes on IR text", __doc__, run_command)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", nargs="?", default="-", help="IR text (default: standard input)")
     parser.add_argument(
         "--passes", default="", metavar="PIPELINE", help='such as "fold,cse,dce" (see iris passes)'

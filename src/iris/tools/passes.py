@@ -17,14 +17,12 @@ from iris.compiler.pipelines import GRAPH_PIPELINE, METAL_PIPELINE, TILE_PIPELIN
 from iris.errors import SettingError
 from iris.passes import PASSES, Pass
 from iris.passes.pipeline import kebab
-from iris.tools.verb import Verbs, add_verb
 
 LINE = 100  # characters
 PIPELINES = {"graph": GRAPH_PIPELINE, "tile": TILE_PIPELINE, "metal": METAL_PIPELINE}
 
 
-def add_command(verbs: Verbs) -> None:
-    parser = add_verb(verbs, "passes", "list the passes", __doc__, run_command)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", nargs="?", help="of a pass, such as licm")
     parser.add_argument("--pipelines", action="store_true", help="list the pipelines")
 

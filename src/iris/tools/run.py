@@ -56,13 +56,11 @@ from iris.runtime.devices import DEVICES, select
 from iris.tools.emit import lowering
 from iris.tools.opt import read
 from iris.tools.replay import Program, Values
-from iris.tools.verb import Verbs, add_verb
 
 FIRST = 8  # how many values of each array are shown
 
 
-def add_command(verbs: Verbs) -> None:
-    parser = add_verb(verbs, "run", "launch IR text in an interpreter", __doc__, run_command)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", nargs="?", default="-", help="IR text (default: standard input)")
     parser.add_argument(
         "--passes", default="", metavar="PIPELINE", help="run these first (see iris passes)"

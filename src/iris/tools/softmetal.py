@@ -8,11 +8,9 @@ from __future__ import annotations
 import argparse
 
 from iris.errors import SettingError
-from iris.tools.verb import Verbs, add_verb
 
 
-def add_command(verbs: Verbs) -> None:
-    parser = add_verb(verbs, "softmetal", "build the software Metal device", __doc__, run_command)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("what", choices=["build"])
 
 

@@ -34,16 +34,12 @@ from iris.tools.replay import Program
 from iris.tools.run import for_level, show_arrays
 from iris.tools.step_recorder import StepRecorder
 from iris.tools.stepper import Place, Quit, Stepper, numbers
-from iris.tools.verb import Verbs, add_verb
 from iris.tools.view import kernel_part
 from iris.viewer.page import page, write_page
 from iris.viewer.sources import Sources
 
 
-def add_command(verbs: Verbs) -> None:
-    parser = add_verb(
-        verbs, "step", "run IR text op by op, as a debugger does", __doc__, run_command
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--html", metavar="FILE", help="record the run, and write a page with it here"
     )

@@ -28,13 +28,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from iris.errors import FileError
+from iris.tools.cli import main
 from iris.tools.ir_cases import cases, text_of
 from iris.tools.opt import read, write
-from iris.tools.verb import Verbs, add_verb
 
 
-def add_command(verbs: Verbs) -> None:
-    parser = add_verb(verbs, "test", "run file tests of passes", __doc__, run_command)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--bless", action="store_true", help="write into the files what comes out")
     parser.add_argument("paths", nargs="+", metavar="path", help="a file, or a folder of files")
 
@@ -49,7 +48,7 @@ def run_command(options: argparse.Namespace) -> int:
             found = cases(text)
         except FileError as error:
             raise FileError(f"{file}: {error}") from None
-        made = [replace(case, after=case.made(options.main)) for case in found]
+        made = [replace(case, after=case.made(main)) for case in found]
         count += len(found)
         different = [(old, new) for old, new in zip(found, made, strict=True) if old != new]
         differs += len(different)

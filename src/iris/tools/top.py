@@ -25,13 +25,9 @@ from pathlib import Path
 from iris.errors import SettingError
 from iris.tools.launch_log import LaunchLog
 from iris.tools.script_process import ScriptProcess
-from iris.tools.verb import Verbs, add_verb
 
 
-def add_command(verbs: Verbs) -> None:
-    parser = add_verb(
-        verbs, "top", "watch what a script launches, while it runs", __doc__, run_command
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--record", metavar="FILE", help="write a trace here, and a table beside it"
     )

@@ -17,20 +17,12 @@ from iris.compiler.candidates import watched
 from iris.tools.script import run_script
 
 
-def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = commands.add_parser(
-        "tune",
-        help="compare the configurations of the tuned kernels of a script",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("script", help="Python that launches kernels")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="what the script is given")
-    parser.set_defaults(run=tune)
 
 
-def tune(options: argparse.Namespace) -> int:
+def run_command(options: argparse.Namespace) -> int:
     """Run the script, and print how the candidates of its launches compare."""
     with watched() as reports:
         run_script(options.script, options.arguments)

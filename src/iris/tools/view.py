@@ -31,15 +31,12 @@ from iris.targets import DEFAULT, Target
 from iris.tools.emit import functions, lowering
 from iris.tools.opt import add_target, asked_for, read
 from iris.tools.script import environment, run_script
-from iris.tools.verb import Verbs, add_verb
 from iris.viewer.page import page, write_page
 from iris.viewer.record import kernel_data
 from iris.viewer.sources import Sources
 
 
-def add_command(verbs: Verbs) -> None:
-    what = "show in a browser what kernels are compiled to"
-    parser = add_verb(verbs, "view", what, __doc__, run_command)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_target(parser)
     parser.add_argument("-o", "--output", metavar="FILE", help="the page (default: the name.html)")
     parser.add_argument(
