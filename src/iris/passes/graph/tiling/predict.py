@@ -164,10 +164,10 @@ class _Dot:
 
 
 class _Held(NamedTuple):
-    """What the threads of a program hold beside operands in threadgroup memory."""
+    """The values that a program holds in registers, apart from operands of products."""
 
-    elements: int  # at once
-    vectors: int  # words of a thread, of what it computes vector by vector
+    elements: int  # that are alive at once, in all threads
+    vectors: int  # registers of a thread for values that it computes one vector at a time
 
 
 @dataclass
@@ -404,10 +404,11 @@ def _values(index: IndexExpr, axis: Axis, lanes: IndexArray) -> IndexArray:
 
 
 def _held(schedule: KernelSchedule) -> _Held:
-    """What threads hold at once of results of products, of what is computed from these, and of left
-    operands that stay in registers.
+    """Count the results of products, the values computed from these, and the left operands that
+    stay in registers.
 
-    What a loop carries is held all the time, the rest while a product or a reduction is computed.
+    Values that a loop carries are alive all the time, the others while a product or a reduction is
+    computed.
     """
     elements, along = schedule.elements, schedule.elements.dependencies
     after: set[ElementRef] = set()
