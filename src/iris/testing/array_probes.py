@@ -212,27 +212,46 @@ def _in_bf16(f: Probe) -> Line:
 
 
 def _looked_up(f: Probe) -> Line:
-    """Elements at places, known or not, which may lie outside if a mode says what that means."""
+    """Elements at places, known or not, which may lie outside if a mode says what that means; at
+    times one lies outside, which is an error."""
     choices, axis = f.choices, f.axis("a0")
-    size = f.shape[axis]
-    mode = choices.of((", mode='wrap'", ", mode='clip'", ""))
-    places = [choices.below(9) - 4 if mode else choices.below(size or 1) for _ in range(4)]
-    shape = [1] * len(f.shape)
-    shape[axis] = 4
-    ends = [choices.of((":", ":1")) for _ in f.shape]
-    kept = [size if end == ":" else min(size, 1) for end, size in zip(ends, f.shape, strict=True)]
-    along = [4 if i == axis % len(f.shape) else choices.of((1, n)) for i, n in enumerate(f.shape)]
-    grid = f"(np.arange({int(np.prod(along))}) * 3 % {max(kept[axis], 1)}).reshape({along})"
-    beside = f"np.array({places}) + (a0.ravel()[:1] < 0).astype(np.int32)"
-    return Line(
-        choices.of(
-            (
-                f"np.take(a0, {beside}, axis={axis}{mode})",
-                f"np.take(a0, {places}, axis={axis}{mode})",
-                f"np.take_along_axis(a0[{', '.join(ends)}], {grid}, axis={axis})",
-            )
-        )
-    )
+    size, rank, style = f.shape[axis], len(f.shape), choices.below(5)
+    mode = choices.of((", mode='wrap'", ", mode='clip'", "")) if style < 2 else ""
+    near = (0, size - 1, -1, -size, size // 2)
+    outside = (size, -size - 1, size + 1, 2 * size, -3 * size)
+    some = [*near * (size > 0), *outside * (bool(mode) or choices.flag(4))] or outside
+    places = [choices.of(some) for _ in range(choices.of((4, 2, 1, 0)))]
+    dtype = choices.of(("int32", "int64", "int8"))
+    known = f"np.array({places}, np.{dtype})"
+    # Added to what is computed, they are not known.
+    given = choices.of((known, f"({known} + np.any(a0 < a0).astype(np.{dtype}))"))
+    before = ":, " * (axis % rank)
+    f.tells_signs = True
+    match style:
+        case 0:
+            return Line(f"np.take(a0, {given}, axis={axis}{mode})")
+        case 1:
+            return Line(f"np.take(a0, {given}{mode})")
+        case 2:
+            ends = [choices.of((":", ":1")) for _ in f.shape]
+            kept = [n if end == ":" else min(n, 1) for end, n in zip(ends, f.shape, strict=True)]
+            along = [choices.of((1, n)) for n in kept]
+            along[axis] = len(places)
+            grid = f"np.broadcast_to({_spread(given, axis, rank)}, {along})"
+            return Line(f"np.take_along_axis(a0[{', '.join(ends)}], {grid}, axis={axis})")
+        case 3:
+            return Line(f"a0[{before}{given}]")
+        case _:
+            part = f"a0[{before}{known}]"
+            numbers = f"(np.arange({part}.size) + 1).reshape({part}.shape).astype(a0.dtype)"
+            return Line(f"add_at(a0, np.s_[{before}{given}], {numbers})")
+
+
+def _spread(places: str, axis: int, rank: int) -> str:
+    """Places along an axis, over axes of size 1."""
+    shape = [1] * rank
+    shape[axis] = -1
+    return f"{places}.reshape({shape})"
 
 
 def _summed(f: Probe) -> Line:
@@ -264,8 +283,8 @@ def _summed(f: Probe) -> Line:
 
 _MAKERS: Sequence[Callable[[Any], Line]] = (
     *[_called] * 7,
-    *[_summed, _changed, _paired] * 2,
-    *(_looked_up, _indexed, _viewed, _captured, _in_bf16, _with_known, _at_the_ends, _at_the_ends),
+    *[_summed, _changed, _paired, _looked_up] * 2,
+    *(_indexed, _viewed, _captured, _in_bf16, _with_known, _at_the_ends, _at_the_ends),
 )
 Probe.makers = _MAKERS
 

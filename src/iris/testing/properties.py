@@ -129,6 +129,7 @@ def of_text(device: str, accepts: Level | Language) -> list[Property]:
     option = f"--device {device}"
     run, conform, call = (partial(f, device) for f in (_run, _conform, _call))
     schedule, meet = (partial(f, device) for f in (_schedule, _meet))
+    read = partial(buffer_reads.reads, (device,))
     libraries = Property("libraries", "python", metal_calls.scripts, call, 1, option, "runtime")
     return [
         Property("text", "tile", _masked, run, TOGETHER, option),
@@ -137,6 +138,7 @@ def of_text(device: str, accepts: Level | Language) -> list[Property]:
         Property("threads", "python", threads.kernels, meet, TOGETHER, option, "frontend"),
         Property("schedule-text", "graph", _handed, schedule, 1, option),
         Property("launches", "launches", launches.scripts, conform, 1, option, "runtime"),
+        Property("device-buffers", "python", read, _check, 1, option, "runtime"),
         *([libraries] if accepts is MSL else []),
     ]
 
