@@ -78,6 +78,9 @@ _VIEWS: dict[str, View] = {
     "twice": lambda x: np.broadcast_to(x, (2, *x.shape)),
 }
 
+# Whose elements may lie in order, in pages that are those of others, too.
+_IN_ORDER = ("as it is", "the first half", "the second half", "as bits")
+
 
 @dataclass(eq=False)
 class _Known:
@@ -105,7 +108,8 @@ class _State:
         if self.memory is None:
             return
         self._settle()
-        names = [choices.of([*_VIEWS]) for _ in range(choices.below(3))]
+        kinds = choices.of((_IN_ORDER, [*_VIEWS]))
+        names = [choices.of(kinds) for _ in range(choices.below(3))]
         array, expected = self.memory, self.expected
         for name in names:
             if array.ndim:
@@ -214,7 +218,8 @@ class Reads:
         memory.flags.writeable = not choices.flag(6)
         state = _State(memory, expected, device, in_pages)
         del memory
-        state.make(choices)
+        for _ in range(1 + choices.below(3)):
+            state.make(choices)
         for _ in range(3 + choices.below(4)):
             known = choices.of(state.buffers)
             match choices.below(9):

@@ -63,7 +63,7 @@ from iris.testing.array_probes import Probes, probes
 from iris.testing.calls import Call, calls
 from iris.testing.choices import Choices
 from iris.testing.fusing import fuses
-from iris.testing.kernel_schedules import scheduled
+from iris.testing.kernel_schedules import check_edit, scheduled
 from iris.testing.levels import agree
 from iris.testing.numpy_forms import Forms, forms
 from iris.testing.numpy_graphs import matches_numpy
@@ -370,7 +370,9 @@ def _schedule(device: str, drawn: Sequence[tuple[Program, Pipeline, int]], secon
         # Kernels for another GPU may take more arrays, say, than a device has room for.
         schedule = drawn_for if on.accepts is Level.TILE else drawn_for.on(on.target)
         choices = Choices(Random(seed).randbytes(SCHEDULE_BYTES))
-        fuses(scheduled(program, choices, schedule), on, seconds=seconds)
+        made = scheduled(program, choices, schedule)
+        fuses(made, on, seconds=seconds)
+        check_edit(made, choices, seconds=seconds)
 
 
 def _interleave(drawn: Sequence[Program], seconds: float) -> None:

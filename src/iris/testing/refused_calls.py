@@ -66,29 +66,30 @@ def _move(X, At, Out, N: iris.constexpr):  # type: ignore[no-untyped-def]
     iris.store(Out + at, iris.load(X + at))
 
 
+# The axes are those of a part: beside it there are elements, too.
 @iris.jit
 def _element(x, at):  # type: ignore[no-untyped-def]
-    return x[at]
+    return x[1:-1, 1:-1][at]
 
 
 @iris.jit
 def _column(x, at):  # type: ignore[no-untyped-def]
-    return x[:, at]
+    return x[1:-1, 1:-1][:, at]
 
 
 @iris.jit
 def _pair(x, at):  # type: ignore[no-untyped-def]
-    return x[at, at[::-1]]
+    return x[1:-1, 1:-1][at, at[::-1]]
 
 
 @iris.jit
 def _taken(x, at):  # type: ignore[no-untyped-def]
-    return np.take(x, at, axis=1)
+    return np.take(x[1:-1, 1:-1], at, axis=1)
 
 
 @iris.jit
 def _updated_at(x, at):  # type: ignore[no-untyped-def]
-    return x.at[at].add(1)
+    return x[1:-1, 1:-1].at[at].add(1)
 
 
 @iris.jit
@@ -194,14 +195,14 @@ def _indexed(choices: Choices) -> Drawn:
     """Indices are within their axis, at its ends, or one is outside; what is found is compared."""
     size = choices.of((4, 1, 8, 2, 3, 0))
     device, dtype = choices.of(_DEVICES), choices.of((np.int32, np.int64, np.int8, np.uint8))
-    x = np.arange(size * size, dtype=np.float32).reshape(size, size)
+    x = np.arange((size + 2) ** 2, dtype=np.float32).reshape(size + 2, size + 2)
     function, by_numpy = choices.of(_LOOK_UPS)
     count = choices.of((1, 2, 5))
     at = _indices(choices, size, -size if dtype is not np.uint8 else 0, (count,), dtype)
 
     def call() -> None:
         found = function(x, at, device=device)
-        np.testing.assert_array_equal(found, by_numpy(x, at.astype(np.int64)))
+        np.testing.assert_array_equal(found, by_numpy(x[1:-1, 1:-1], at.astype(np.int64)))
 
     words = f"{function.function.name} of {size} elements at {at} of {at.dtype} on {device}"
     inside = (at.astype(np.int64) < size) & (at.astype(np.int64) >= -size)
