@@ -160,6 +160,45 @@ def _viewed(f: Probe) -> Line:
     return Line(f"in_place(lambda y: {text}, a0)")
 
 
+def _chained(f: Probe) -> Line:
+    """Two arrays of one shape together, each seen through views of views that keep the shape: as
+    its axes have equal sizes, only values tell one from the other."""
+    choices = f.choices
+    rank, size = choices.of(((3, 3), (2, 4), (2, 2), (4, 2)))
+    ones = [choices.flag(4) for _ in range(rank)]
+    shape = tuple([1 if is_one else size for is_one in ones])
+    count = int(np.prod(shape))
+    for number, name in enumerate(("a0", "a1")):
+        f.arguments[name] = (np.arange(count) * (1 + 6 * number)).reshape(shape).astype(np.float32)
+    alike = [axis for axis in range(rank) if not ones[axis]]
+    alike = alike if len(alike) > 1 else [*range(rank)]
+
+    def chain(x: str) -> str:
+        for _ in range(choices.of((2, 3, 1))):
+            i, j = (choices.of(alike) for _ in "12")
+            axes = [alike[at] for at in sorted(range(len(alike)), key=lambda _: choices.below(256))]
+            order = [*range(rank)]
+            for at, axis in zip(alike, axes, strict=True):
+                order[at] = axis
+            to = shape if shape[i] == shape[j] else shape[::-1]
+            moves = (
+                f"{x}.transpose({order})",
+                f"np.swapaxes({x}, {i}, {j})",
+                f"np.moveaxis({x}, {i}, {j})",
+                f"np.flip({x}, {i})",
+                f"np.roll({x}, {1 + choices.below(2)}, {j})",
+                f"{x}.reshape(-1, {shape[i]}).T.reshape({to})",
+                f"np.broadcast_to({x}[{':, ' * i}:1], {shape})",
+                f"np.concatenate([{x}[{':, ' * i}1:], {x}[{':, ' * i}:1]], {i})",
+            )
+            x = choices.of(moves)
+        return x
+
+    one, other = chain("a0"), chain(choices.of(("a1", "a0")))
+    f.tells_signs = True
+    return Line(f"({one} - {other} * 2){choices.of(('', f'.max({alike[0]})'))}")
+
+
 def _captured(f: Probe) -> Line:
     size = f.shape[-1]
     return Line(f"meanwhile(a0, np.array({[1 + n * n for n in range(size)]}, np.float32))")
@@ -283,7 +322,7 @@ def _summed(f: Probe) -> Line:
 
 _MAKERS: Sequence[Callable[[Any], Line]] = (
     *[_called] * 7,
-    *[_summed, _changed, _paired, _looked_up] * 2,
+    *[_summed, _changed, _paired, _looked_up, _chained] * 2,
     *(_indexed, _viewed, _captured, _in_bf16, _with_known, _at_the_ends, _at_the_ends),
 )
 Probe.makers = _MAKERS

@@ -139,8 +139,8 @@ def _edit(entry: str, others: Sequence[str], choices: Choices) -> tuple[list[str
             is_legal = other & (other - 1) == 0 and other < 2 * size
             return [f"{axis}: {place} {other} of {size}"], {axis}, not is_legal
         case 4 | 5 | 6:
-            other = choices.of([one.value for one in Place if one.value != place])
-            return [f"{axis}: {other} {lanes} of {size}"], {axis}, False
+            to = choices.of([one.value for one in Place if one.value != place])
+            return [f"{axis}: {to} {lanes} of {size}"], {axis}, False
         case 7:
             names = [one.partition(":")[0] for one in others if _ENTRY.fullmatch(one)]
             name = choices.of(["rows", *names])

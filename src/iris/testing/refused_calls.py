@@ -364,4 +364,5 @@ _KINDS = (
     _indexed,
     _gathered,
     _gathered,
+    _gathered,
 )
