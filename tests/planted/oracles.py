@@ -33,7 +33,7 @@ from iris.tools.replay import Program
 # What a level's own bugs are looked for with, what finds most of them first.
 ORDER = {
     "tile": ("passes", "masks", "proofs", "graph-passes", "agree", "sources", "words"),
-    "lowering": ("layouts", "indices", "agree", "fits", "text"),
+    "lowering": ("layouts", "indices", "refusals", "agree", "fits", "text"),
     "metal": ("orders", "shared-updates", "thread-passes", "copies", "agree", "text"),
     "text": ("ir-texts", "text", "thread-text", "checked-text", "graph-text"),
     "graph": (
@@ -46,11 +46,13 @@ ORDER = {
         "graph-schedules",
         "graph-text",
         "calls",
+        "refusals",
     ),
     "threads": ("thread-words", "thread-sources", "cuda-files", "thread-lowering", "thread-code"),
     "runtime": (
         "refusals",
         "buffers",
+        "device-buffers",
         "captures",
         "tuning",
         "launches",

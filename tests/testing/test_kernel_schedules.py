@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 from iris.compiler.graph_program import GraphProgram
 from iris.errors import OutOfResources, ParseError, PipelineError, VerifyError
 from iris.ir import Level, parse, verify
+from iris.ir.axis_schedule import WrittenSchedule
 from iris.passes import run
 from iris.passes.graph.tiling.kernel_schedule import KernelSchedule
 from iris.passes.graph.tiling.plan import Plan
 from iris.targets import DEFAULT
 from iris.testing import fuses, programs
 from iris.testing.choices import Choices
-from iris.testing.kernel_schedules import scheduled
+from iris.testing.kernel_schedules import check_edit, scheduled
 from iris.testing.report import Failure
 from iris.tools.replay import Program
 
@@ -121,6 +122,46 @@ AXES = "i0 of 64, i1 of 1000, or i0 of 64, i1 of 1000, r0 of 1000"
 def test_an_illegal_schedule_is_an_error_that_names_the_axis(schedule: str, message: str) -> None:
     with pytest.raises((PipelineError, VerifyError, ParseError), match=re.escape(message)):
         run(parse(KERNEL.replace("SCHEDULE", schedule)), "graph-to-tile")
+
+
+SQUARES = """
+# argument %x: f32[5, 7] seed=1
+
+func graph @squares returns=[tensor<5xf32>](%x: tensor<5x7xf32>) {
+  %y: tensor<5xf32> = graph.kernel @squares schedule=[SCHEDULE] {
+    %sum: tensor<5xf32> = graph.reduce maximum [1] %x
+    %column: tensor<5x1xf32> = graph.reshape %sum
+    %most: tensor<5x7xf32> = graph.broadcast %column
+    %less: tensor<5x7xf32> = sub %x, %most
+    %e: tensor<5x7xf32> = exp %less
+    %y_1: tensor<5xf32> = graph.reduce sum [1] %e
+    yield %y_1
+  }
+  return %y
+}
+"""
+
+
+def test_an_axis_that_cannot_be_online_is_named_and_not_one_that_is() -> None:
+    text = SQUARES.replace("SCHEDULE", "i0: online 4 of 5, r0: online 8 of 7")
+    with pytest.raises(PipelineError, match="i0: no sum depends on a maximum or a mean along it"):
+        run(parse(text), "graph-to-tile")
+    fuses(Program.parse(SQUARES.replace("SCHEDULE", "i0: programs 4 of 5, r0: online 8 of 7")))
+
+
+@given(GRAPHS, DATA)
+def test_an_edited_schedule_is_right_or_an_error_that_names_the_axis(
+    program: Program, data: bytes
+) -> None:
+    choices = Choices(data)
+    check_edit(scheduled(program, choices), choices, seconds=5)
+
+
+def test_an_edit_of_which_nothing_is_said_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = Program.parse(SQUARES.replace("SCHEDULE", "i0: programs 4 of 5, r0: online 8 of 7"))
+    monkeypatch.setattr(WrittenSchedule, "mistake", None)
+    with pytest.raises(AssertionError, match="nothing is said of"):
+        check_edit(program, Choices(bytes([0, 1, 8])), seconds=1)
 
 
 def test_a_schedule_says_how_many_simdgroups_run_a_program() -> None:

@@ -16,6 +16,7 @@ from iris.frontend import captured
 from iris.frontend.arrays import array_function
 from iris.runtime import buffer
 from iris.testing import buffer_reads, captures, refused_calls, thread_words, tuning
+from on_metal import METAL
 from support import counts
 
 
@@ -39,7 +40,14 @@ def test_wrong_calls_are_refused_and_right_ones_are_not(call: refused_calls.Refu
 
 @settings(max_examples=counts(30, 2000), deadline=None)
 @given(buffer_reads.reads())
-def test_what_is_read_stays(read: buffer_reads.Reads) -> None:
+def test_buffers_hold_what_was_written(read: buffer_reads.Reads) -> None:
+    read.check()
+
+
+@pytest.mark.metal
+@settings(max_examples=counts(60, 2000), deadline=None)
+@given(buffer_reads.reads([METAL]))
+def test_buffers_of_metal_hold_what_was_written(read: buffer_reads.Reads) -> None:
     read.check()
 
 
@@ -85,7 +93,7 @@ def test_words_store_what_numpy_computes(word: thread_words.Word) -> None:
             buffer,
             "_adopted",
             lambda on, array: on.adopt(array) if array.nbytes >= 4096 else None,
-            "changes what was copied|memory|compatible|read-only",
+            "shares what lies in memory otherwise|takes for two|compatible|read-only",
         ),
         (thread_words.Word, np, "cross", lambda a, b: -(a - b), "not"),
     ],

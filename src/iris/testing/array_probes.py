@@ -160,6 +160,45 @@ def _viewed(f: Probe) -> Line:
     return Line(f"in_place(lambda y: {text}, a0)")
 
 
+def _chained(f: Probe) -> Line:
+    """Two arrays of one shape together, each seen through views of views that keep the shape: as
+    its axes have equal sizes, only values tell one from the other."""
+    choices = f.choices
+    rank, size = choices.of(((3, 3), (2, 4), (2, 2), (4, 2)))
+    ones = [choices.flag(4) for _ in range(rank)]
+    shape = tuple([1 if is_one else size for is_one in ones])
+    count = int(np.prod(shape))
+    for number, name in enumerate(("a0", "a1")):
+        f.arguments[name] = (np.arange(count) * (1 + 6 * number)).reshape(shape).astype(np.float32)
+    alike = [axis for axis in range(rank) if not ones[axis]]
+    alike = alike if len(alike) > 1 else [*range(rank)]
+
+    def chain(x: str) -> str:
+        for _ in range(choices.of((2, 3, 1))):
+            i, j = (choices.of(alike) for _ in "12")
+            axes = [alike[at] for at in sorted(range(len(alike)), key=lambda _: choices.below(256))]
+            order = [*range(rank)]
+            for at, axis in zip(alike, axes, strict=True):
+                order[at] = axis
+            to = shape if shape[i] == shape[j] else shape[::-1]
+            moves = (
+                f"{x}.transpose({order})",
+                f"np.swapaxes({x}, {i}, {j})",
+                f"np.moveaxis({x}, {i}, {j})",
+                f"np.flip({x}, {i})",
+                f"np.roll({x}, {1 + choices.below(2)}, {j})",
+                f"{x}.reshape(-1, {shape[i]}).T.reshape({to})",
+                f"np.broadcast_to({x}[{':, ' * i}:1], {shape})",
+                f"np.concatenate([{x}[{':, ' * i}1:], {x}[{':, ' * i}:1]], {i})",
+            )
+            x = choices.of(moves)
+        return x
+
+    one, other = chain("a0"), chain(choices.of(("a1", "a0")))
+    f.tells_signs = True
+    return Line(f"({one} - {other} * 2){choices.of(('', f'.max({alike[0]})'))}")
+
+
 def _captured(f: Probe) -> Line:
     size = f.shape[-1]
     return Line(f"meanwhile(a0, np.array({[1 + n * n for n in range(size)]}, np.float32))")
@@ -212,27 +251,46 @@ def _in_bf16(f: Probe) -> Line:
 
 
 def _looked_up(f: Probe) -> Line:
-    """Elements at places, known or not, which may lie outside if a mode says what that means."""
+    """Elements at places, known or not, which may lie outside if a mode says what that means; at
+    times one lies outside, which is an error."""
     choices, axis = f.choices, f.axis("a0")
-    size = f.shape[axis]
-    mode = choices.of((", mode='wrap'", ", mode='clip'", ""))
-    places = [choices.below(9) - 4 if mode else choices.below(size or 1) for _ in range(4)]
-    shape = [1] * len(f.shape)
-    shape[axis] = 4
-    ends = [choices.of((":", ":1")) for _ in f.shape]
-    kept = [size if end == ":" else min(size, 1) for end, size in zip(ends, f.shape, strict=True)]
-    along = [4 if i == axis % len(f.shape) else choices.of((1, n)) for i, n in enumerate(f.shape)]
-    grid = f"(np.arange({int(np.prod(along))}) * 3 % {max(kept[axis], 1)}).reshape({along})"
-    beside = f"np.array({places}) + (a0.ravel()[:1] < 0).astype(np.int32)"
-    return Line(
-        choices.of(
-            (
-                f"np.take(a0, {beside}, axis={axis}{mode})",
-                f"np.take(a0, {places}, axis={axis}{mode})",
-                f"np.take_along_axis(a0[{', '.join(ends)}], {grid}, axis={axis})",
-            )
-        )
-    )
+    size, rank, style = f.shape[axis], len(f.shape), choices.below(5)
+    mode = choices.of((", mode='wrap'", ", mode='clip'", "")) if style < 2 else ""
+    near = (0, size - 1, -1, -size, size // 2)
+    outside = (size, -size - 1, size + 1, 2 * size, -3 * size)
+    some = [*near * (size > 0), *outside * (bool(mode) or choices.flag(4))] or outside
+    places = [choices.of(some) for _ in range(choices.of((4, 2, 1, 0)))]
+    dtype = choices.of(("int32", "int64", "int8"))
+    known = f"np.array({places}, np.{dtype})"
+    # Added to what is computed, they are not known.
+    given = choices.of((known, f"({known} + np.any(a0 < a0).astype(np.{dtype}))"))
+    before = ":, " * (axis % rank)
+    f.tells_signs = True
+    match style:
+        case 0:
+            return Line(f"np.take(a0, {given}, axis={axis}{mode})")
+        case 1:
+            return Line(f"np.take(a0, {given}{mode})")
+        case 2:
+            ends = [choices.of((":", ":1")) for _ in f.shape]
+            kept = [n if end == ":" else min(n, 1) for end, n in zip(ends, f.shape, strict=True)]
+            along = [choices.of((1, n)) for n in kept]
+            along[axis] = len(places)
+            grid = f"np.broadcast_to({_spread(given, axis, rank)}, {along})"
+            return Line(f"np.take_along_axis(a0[{', '.join(ends)}], {grid}, axis={axis})")
+        case 3:
+            return Line(f"a0[{before}{given}]")
+        case _:
+            part = f"a0[{before}{known}]"
+            numbers = f"(np.arange({part}.size) + 1).reshape({part}.shape).astype(a0.dtype)"
+            return Line(f"add_at(a0, np.s_[{before}{given}], {numbers})")
+
+
+def _spread(places: str, axis: int, rank: int) -> str:
+    """Places along an axis, over axes of size 1."""
+    shape = [1] * rank
+    shape[axis] = -1
+    return f"{places}.reshape({shape})"
 
 
 def _summed(f: Probe) -> Line:
@@ -264,8 +322,8 @@ def _summed(f: Probe) -> Line:
 
 _MAKERS: Sequence[Callable[[Any], Line]] = (
     *[_called] * 7,
-    *[_summed, _changed, _paired] * 2,
-    *(_looked_up, _indexed, _viewed, _captured, _in_bf16, _with_known, _at_the_ends, _at_the_ends),
+    *[_summed, _changed, _paired, _looked_up, _chained] * 2,
+    *(_indexed, _viewed, _captured, _in_bf16, _with_known, _at_the_ends, _at_the_ends),
 )
 Probe.makers = _MAKERS
 

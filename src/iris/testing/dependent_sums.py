@@ -1,13 +1,20 @@
 """Graphs of little besides sums that depend on another reduction along the same axis: softmax,
-attention, variances."""
+attention, variances.
+
+Some rows have one element, or some elements or all of them are infinite, nan, 0 or too great to be
+summed.
+"""
 
 from __future__ import annotations
+
+from math import inf, nan
 
 from hypothesis import strategies as st
 
 from iris.ir import graph, math
 from iris.ir.core import Value
-from iris.ir.types import Tensor, f16, f32
+from iris.ir.math import Predicate
+from iris.ir.types import Tensor, f16, f32, i32
 from iris.testing.choices import Choices
 from iris.testing.graphs import GraphDraft
 from iris.testing.softmaxes import softmax_like
@@ -16,7 +23,8 @@ from iris.tools.replay import Program
 
 BYTES = 96
 ROWS = (1, 2, 3, 5)
-COLUMNS = (33, 7, 16, 100, 2, 300)
+COLUMNS = (33, 7, 16, 100, 2, 300, 1)
+EXTREMES = (-inf, inf, nan, 0.0, 6e4)
 MOST_SQUARE = 33  # rows and columns
 
 
@@ -43,4 +51,18 @@ def _some_rows(draft: GraphDraft, choices: Choices) -> Value:
     if choices.flag(4):
         return draft.put(graph.Iota(choices.below(2), type_))
     x = draft.leaf(type_)
-    return draft.put(math.Mul(x, draft.leaf(type_))) if choices.flag(3) else x
+    x = draft.put(math.Mul(x, draft.leaf(type_))) if choices.flag(3) else x
+    return _with_extremes(draft, x, type_, choices) if choices.flag(4) else x
+
+
+def _with_extremes(draft: GraphDraft, x: Value, type_: Tensor, choices: Choices) -> Value:
+    """With one number in place of a row, of a column, or of one element of each row."""
+    indices = Tensor(type_.shape, i32)
+    places = [draft.put(graph.Iota(axis, indices)) for axis in (0, 1)]
+    rows, columns = type_.shape
+    some = choices.of((0, rows - 1)), choices.below(min(columns, 256))
+    style = choices.below(3)
+    place = draft.put(math.Sub(places[1], places[0])) if style == 2 else places[style]
+    here = draft.constant(some[style == 1], indices)
+    condition = draft.put(math.Compare(Predicate.EQ, place, here))
+    return draft.put(math.Select(condition, draft.constant(choices.of(EXTREMES), type_), x))

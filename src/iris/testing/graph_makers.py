@@ -145,10 +145,15 @@ def small(draft: GraphDraft, choices: Choices, rank: int = 1) -> Value:
         return len(type_.shape) >= rank and 1 < prod(type_.shape) <= draft.most
 
     x = draft.find(fits, choices)
-    if x is None or choices.flag(6):
-        shape = choices.of([(12,), (6, 8), (2, 3, 4), (30,), (4, 6)])
-        x = draft.leaf(Tensor(shape, choices.of(draft.dtypes)))
+    if x is None or choices.flag(3):
+        shapes = [shape for shape in choices.of((_UNLIKE, _ALIKE)) if len(shape) >= rank]
+        x = draft.leaf(Tensor(choices.of(shapes), choices.of(draft.dtypes)))
     return x
+
+
+_UNLIKE = ((12,), (6, 8), (2, 3, 4), (30,), (4, 6))
+# Where axes have equal sizes, or one element, only values show which is which.
+_ALIKE = ((4, 4), (3, 3, 3), (1, 4, 4), (2, 2, 2, 2), (4, 1, 4), (6, 6), (3, 3, 1))
 
 
 def reduce_some(draft: GraphDraft, x: Value, choices: Choices) -> None:

@@ -152,7 +152,9 @@ _ARRAYS: dict[str, Callable[[ArrayDraft, str, int], str]] = {
 
 
 def _axis(f: ArrayDraft, x: str) -> str:
-    return str(f.axis(x))
+    """One of its axes; seldom, of a call that NumPy refuses, one more than there are."""
+    rank = f.values[x].ndim
+    return str(f.choices.of((rank, -rank - 1)) if f.choices.flag(24) else f.axis(x))
 
 
 def _axis_or_axes(f: ArrayDraft, x: str) -> str:
@@ -206,7 +208,8 @@ _OPTIONS: dict[str, Callable[[ArrayDraft, str], str]] = {
     "axes": _axes_of_two,
     **dict.fromkeys(("keepdims", "include_initial", "invert", "returned"), _one_of("True")),
     **dict.fromkeys(("sparse", "equal_nan", "density"), _one_of("True")),
-    **dict.fromkeys(("retstep", "assume_unique"), _one_of("True")),
+    "retstep": _one_of("True"),
+    "assume_unique": _one_of("False"),  # which is not known of elements
     **dict.fromkeys(("endpoint", "copy"), _one_of("False")),
     "casting": _one_of("'no'", "'safe'", "'same_kind'", "'unsafe'"),
     "indexing": _one_of("'ij'"),

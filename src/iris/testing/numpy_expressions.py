@@ -101,8 +101,13 @@ class Expression:
         return f"{given}\n{self.source}"
 
     def check(self) -> None:
-        """Assert that Iris, if it takes the expression, returns what NumPy does."""
-        expected = by_numpy(self.text, self.arguments)
+        """Assert that Iris, if it takes the expression, returns what NumPy does; where that finds
+        an index outside of its axis, so does Iris."""
+        try:
+            expected = by_numpy(self.text, self.arguments)
+        except IndexError as error:
+            self._fails(error)
+            return
         # The squares of integers of 64 bits are infinite in floats of 32.
         if expected is None or (
             self.adds and any(x.itemsize == 8 for x in self.arguments.values())
@@ -147,6 +152,18 @@ class Expression:
                 signs = [np.signbit(now) == np.signbit(x) for x in correct]
                 assert np.all((now != 0) | np.any(signs, axis=0)), self._shown(now, was)
 
+    def _fails(self, error: IndexError) -> None:
+        """Assert that it is an error, of Python or of the program."""
+        function = ArrayFunction(defined(self.source, **NAMES))
+        try:
+            traced = function.trace(function.bind([*self.arguments.values()], {}))
+            (func,) = traced.module
+            assert isinstance(func, Func)
+            interpreter.run(func, [*self.arguments.values(), *traced.captured])
+        except (UserError, ProgramError):
+            return
+        raise AssertionError(f"NumPy says: {error}\n\n{self!r}")
+
     def _shown(self, now: Array, was: Array) -> str:
         return f"it is\n{now} {now.dtype}\nnot {was.dtype}\n{was}\n\n{self!r}"
 
@@ -188,7 +205,7 @@ def _widened(arguments: Mapping[str, Array], in_halves: bool) -> dict[str, Array
 
 def by_numpy(text: str, arguments: Mapping[str, Array]) -> list[Array] | None:
     """What NumPy gives; None if it refuses, or warns of whole numbers that have no result: those
-    that do not fit wrap."""
+    that do not fit wrap.  Raises `IndexError` where NumPy does."""
     if not text:
         return None
     raised: list[str] = []
@@ -202,6 +219,8 @@ def by_numpy(text: str, arguments: Mapping[str, Array]) -> list[Array] | None:
         ):
             warnings.simplefilter("ignore")
             leaves = _leaves(eval(text, known))
+    except IndexError:
+        raise
     except REFUSED:
         return None
     if any(x.dtype.kind not in "biuf" or x.size > MOST for x in leaves):

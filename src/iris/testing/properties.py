@@ -63,7 +63,7 @@ from iris.testing.array_probes import Probes, probes
 from iris.testing.calls import Call, calls
 from iris.testing.choices import Choices
 from iris.testing.fusing import fuses
-from iris.testing.kernel_schedules import scheduled
+from iris.testing.kernel_schedules import check_edit, scheduled
 from iris.testing.levels import agree
 from iris.testing.numpy_forms import Forms, forms
 from iris.testing.numpy_graphs import matches_numpy
@@ -129,6 +129,7 @@ def of_text(device: str, accepts: Level | Language) -> list[Property]:
     option = f"--device {device}"
     run, conform, call = (partial(f, device) for f in (_run, _conform, _call))
     schedule, meet = (partial(f, device) for f in (_schedule, _meet))
+    read = partial(buffer_reads.reads, (device,))
     libraries = Property("libraries", "python", metal_calls.scripts, call, 1, option, "runtime")
     return [
         Property("text", "tile", _masked, run, TOGETHER, option),
@@ -137,6 +138,7 @@ def of_text(device: str, accepts: Level | Language) -> list[Property]:
         Property("threads", "python", threads.kernels, meet, TOGETHER, option, "frontend"),
         Property("schedule-text", "graph", _handed, schedule, 1, option),
         Property("launches", "launches", launches.scripts, conform, 1, option, "runtime"),
+        Property("device-buffers", "python", read, _check, 1, option, "runtime"),
         *([libraries] if accepts is MSL else []),
     ]
 
@@ -177,14 +179,17 @@ def _transformed() -> st.SearchStrategy[tuple[Program, Pipeline]]:
 
 
 def _fused() -> st.SearchStrategy[tuple[Program, Pipeline]]:
-    """Some are short, and do little but reduce floats, or make something of their extremes and
-    means; at times for a GPU that divides whatever it can among cores, or whose kernels spill."""
+    """Some are short, and do little but move elements, reduce floats, or make something of their
+    extremes and means; at times for a GPU that divides whatever it can among cores, or whose
+    kernels spill."""
     reducing = programs.graph(
         ops=(graph.Reduce,), max_ops=4, dtypes=["f32", "f16"], portable=True, rounding=True
     )
     in_parts = graph_schedules(imaginary.SLOW_CORES)
     split = [st.tuples(dependent_sums.programs(), in_parts) for _ in range(2)]
-    usual = [st.tuples(drawn, graph_schedules()) for drawn in (_fusible(), _fusible(), reducing)]
+    views = programs.graph(ops=_VIEWS, max_ops=5, portable=True)
+    drawn = (_fusible(), _fusible(), reducing, views)
+    usual = [st.tuples(one, graph_schedules()) for one in drawn]
     spilling = st.tuples(product_chains.programs(), st.just(Pipeline()))
     return st.one_of(*usual, *split, spilling)
 
@@ -368,7 +373,9 @@ def _schedule(device: str, drawn: Sequence[tuple[Program, Pipeline, int]], secon
         # Kernels for another GPU may take more arrays, say, than a device has room for.
         schedule = drawn_for if on.accepts is Level.TILE else drawn_for.on(on.target)
         choices = Choices(Random(seed).randbytes(SCHEDULE_BYTES))
-        fuses(scheduled(program, choices, schedule), on, seconds=seconds)
+        made = scheduled(program, choices, schedule)
+        fuses(made, on, seconds=seconds)
+        check_edit(made, choices, seconds=seconds)
 
 
 def _interleave(drawn: Sequence[Program], seconds: float) -> None:

@@ -5,8 +5,8 @@
         call.check()
 
 What is wrong follows from what is drawn, by a plain rule: elements that share memory are counted,
-options are looked up, shapes and devices compared.  So a rule that refuses what is right is found,
-too.
+options are looked up, shapes and devices compared, indices held against the size of their axis.
+So a rule that refuses what is right is found, too.
 """
 
 from __future__ import annotations
@@ -50,6 +50,46 @@ def _put(Out, number):  # type: ignore[no-untyped-def]
 def _fill(Out, n, B: iris.constexpr):  # type: ignore[no-untyped-def]
     at = iris.arange(0, B)  # type: ignore[arg-type]
     iris.store(Out + at, 1.0, mask=at < n)
+
+
+@iris.kernel
+def _look_up(X, At, Out, SHAPE: iris.constexpr, AXIS: iris.constexpr, N: iris.constexpr):  # type: ignore[no-untyped-def]
+    i = iris.arange(0, N)  # type: ignore[arg-type]
+    x, at = iris.load(X + i), iris.load(At + i)
+    found = iris.gather(iris.reshape(x, SHAPE), iris.reshape(at, SHAPE), AXIS)  # type: ignore[arg-type]
+    iris.store(Out + i, iris.ravel(found))
+
+
+@iris.kernel
+def _move(X, At, Out, N: iris.constexpr):  # type: ignore[no-untyped-def]
+    at = iris.load(At + iris.arange(0, N))  # type: ignore[arg-type]
+    iris.store(Out + at, iris.load(X + at))
+
+
+# The axes are those of a part: beside it there are elements, too.
+@iris.jit
+def _element(x, at):  # type: ignore[no-untyped-def]
+    return x[1:-1, 1:-1][at]
+
+
+@iris.jit
+def _column(x, at):  # type: ignore[no-untyped-def]
+    return x[1:-1, 1:-1][:, at]
+
+
+@iris.jit
+def _pair(x, at):  # type: ignore[no-untyped-def]
+    return x[1:-1, 1:-1][at, at[::-1]]
+
+
+@iris.jit
+def _taken(x, at):  # type: ignore[no-untyped-def]
+    return np.take(x[1:-1, 1:-1], at, axis=1)
+
+
+@iris.jit
+def _updated_at(x, at):  # type: ignore[no-untyped-def]
+    return x[1:-1, 1:-1].at[at].add(1)
 
 
 @iris.jit
@@ -151,6 +191,65 @@ def _updated(choices: Choices) -> Drawn:
     return words, lambda: recording.launches[0].update(Out=new), is_right
 
 
+def _indexed(choices: Choices) -> Drawn:
+    """Indices are within their axis, at its ends, or one is outside; what is found is compared."""
+    size = choices.of((4, 1, 8, 2, 3, 0))
+    device, dtype = choices.of(_DEVICES), choices.of((np.int32, np.int64, np.int8, np.uint8))
+    x = np.arange((size + 2) ** 2, dtype=np.float32).reshape(size + 2, size + 2)
+    function, by_numpy = choices.of(_LOOK_UPS)
+    count = choices.of((1, 2, 5))
+    at = _indices(choices, size, -size if dtype is not np.uint8 else 0, (count,), dtype)
+
+    def call() -> None:
+        found = function(x, at, device=device)
+        np.testing.assert_array_equal(found, by_numpy(x[1:-1, 1:-1], at.astype(np.int64)))
+
+    words = f"{function.function.name} of {size} elements at {at} of {at.dtype} on {device}"
+    inside = (at.astype(np.int64) < size) & (at.astype(np.int64) >= -size)
+    return words, call, bool(inside.all())
+
+
+def _gathered(choices: Choices) -> Drawn:
+    """Lanes are looked up along one of three axes, which may be equal; or elements of an array."""
+    shape = tuple([choices.of((2, 4, 1, 8)) for _ in range(3)])
+    size, axis, device = int(np.prod(shape)), choices.below(4), choices.of(_DEVICES)
+    x = np.arange(size, dtype=np.float32).reshape(shape)
+    by_pointer = axis == 3
+    length = size if by_pointer else shape[axis]
+    at = _indices(choices, length, 0, shape, np.int32)
+
+    def call() -> None:
+        out = np.zeros(shape, np.float32)
+        given = (x.ravel(), at.ravel(), out.reshape(-1))
+        if by_pointer:
+            _move[1](*given, N=size, device=device)
+            out.ravel()[np.setdiff1d(np.arange(size), at)] = 0
+            expected = np.zeros(size, np.float32)
+            expected[at.ravel()] = x.ravel()[at.ravel()]
+            np.testing.assert_array_equal(out.ravel(), expected)
+        else:
+            _look_up[1](*given, SHAPE=shape, AXIS=axis, N=size, device=device)
+            np.testing.assert_array_equal(out, np.take_along_axis(x, at, axis))
+
+    words = f"a kernel that looks up along axis {axis} of {shape} on {device} at {at.tolist()}"
+    return words, call, bool(((at >= 0) & (at < length)).all())
+
+
+def _indices(
+    choices: Choices, size: int, least: int, shape: tuple[int, ...], dtype: Any
+) -> np.ndarray[Any, Any]:
+    """Indices from `least` on, below the size of an axis; at times one is at an end or outside."""
+    rng = np.random.default_rng(choices.below(256))
+    at = rng.integers(least, max(size, least + 1), shape).astype(dtype)
+    if choices.flag():
+        known = np.iinfo(dtype)
+        far = (size + 1, 2 * size, known.max, known.min, 2**32)
+        number = choices.of((size - 1, size, least, least - 1, size, *far))
+        if known.min <= number <= known.max:
+            at.reshape(-1)[choices.below(at.size)] = number
+    return at
+
+
 def _freed(choices: Choices) -> Drawn:
     """A recording is replayed, some of whose Buffers may have been freed, or exchanged before."""
     buffers = [iris.asarray(np.zeros(8, np.float32), device="interp") for _ in "123"]
@@ -236,6 +335,19 @@ def _named(choices: Choices) -> Drawn:
     return f"a call with {wrong or 'nothing'} of float64", call, wrong == ""
 
 
+def _added(x: np.ndarray[Any, Any], at: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    x = x.copy()
+    np.add.at(x, at, 1)
+    return x
+
+
+_LOOK_UPS: tuple[tuple[Any, Callable[..., Any]], ...] = (
+    (_element, lambda x, at: x[at]),
+    (_column, lambda x, at: x[:, at]),
+    (_pair, lambda x, at: x[at, at[::-1]]),
+    (_taken, lambda x, at: np.take(x, at, axis=1)),
+    (_updated_at, _added),
+)
 _KINDS = (
     _overlapping,
     _of_two_devices,
@@ -248,4 +360,9 @@ _KINDS = (
     _changed,
     _overlapping,
     _option,
+    _indexed,
+    _indexed,
+    _gathered,
+    _gathered,
+    _gathered,
 )

@@ -208,6 +208,8 @@ def nonnegative(places: Operand, axis: int, size: int) -> Operand:
             _inside(int(places.max()), axis, size)
         return np.where(places < 0, places + size, places)
     found = traced(places)
+    if not size and 0 not in found.shape:
+        raise error_here(IndexingError, f"axis {axis} of size 0 has no index")
     found = cast(found, i64 if found.element in (i64, u32, u64) else i32)
     if not traced(places).element.is_signed:
         return found

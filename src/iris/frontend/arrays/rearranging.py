@@ -158,7 +158,8 @@ def moveaxis(a: Any, source: Any, destination: Any) -> TracedArray:
 def rollaxis(a: Any, axis: Any, start: Any = 0) -> TracedArray:
     x = traced(a)
     away, to = as_axis(axis, x.ndim), as_int(start, "start")
-    to = to + x.ndim if to < 0 else to
+    if to != x.ndim:  # which is behind the last axis
+        to = as_axis(to, x.ndim)
     return move_axes(x, [away], [to - 1 if away < to else to])
 
 

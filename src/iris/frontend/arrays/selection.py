@@ -172,11 +172,11 @@ def take(
         places = np.asarray(places, None if np.size(places) else np.int64)
     if not dtype_of(places).is_integer:
         raise error_here(DTypeError, f"indices are integers, not {dtype_of(places)}")
-    last = x.shape[at] - 1
+    size = max(x.shape[at], 1)  # an axis without elements has none for any index
     if mode == "clip":
-        places = np.clip(wide(places), 0, last)
+        places = np.clip(wide(places), 0, size - 1)
     elif mode == "wrap":
-        places = np.remainder(wide(places), last + 1)
+        places = np.remainder(wide(places), size)
     elif mode != "raise":
         raise error_here(ArgumentError, f"the modes of take are raise, clip and wrap, not {mode!r}")
     return getitem(x, (*[slice(None)] * at, places))

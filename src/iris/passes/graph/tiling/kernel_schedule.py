@@ -44,19 +44,18 @@ class KernelSchedule:
     def read(elements: ElementGraph, schedule: WrittenSchedule) -> KernelSchedule:
         """The schedule that is written of a kernel's axes."""
         written = {axis.axis: axis for axis in schedule.axes}
-        choices = []
+        choices, online_choices = [], []
         online = {axis.axis for axis in schedule.axes if axis.place is Place.ONLINE}
         for choice in axis_choices(elements):
             named = {axis.name: axis for axis in choice.axes}
-            if named.keys() == written.keys() and online == {a.name for a in choice.online_axes}:
-                return _read(choice, named, written, schedule.simdgroups)
             choices.append(named)
-        for name in online:
-            if any(named.keys() == written.keys() for named in choices):
-                raise CannotFuse(
-                    f"{name}: no sum depends on a maximum or a mean along it; make it a loop"
-                )
-        raise CannotFuse(_other_axes(choices, written.keys()))
+            if named.keys() == written.keys():
+                online_choices.append({axis.name for axis in choice.online_axes})
+                if online == online_choices[-1]:
+                    return _read(choice, named, written, schedule.simdgroups)
+        if not online_choices:
+            raise CannotFuse(_other_axes(choices, written.keys()))
+        raise CannotFuse(_other_places([*written], online, online_choices))
 
     @property
     def written(self) -> WrittenSchedule:
@@ -265,3 +264,18 @@ def _other_axes(choices: Sequence[Mapping[str, Axis]], written: Collection[str])
     if missing:
         return f"{missing[0]}: the schedule does not say how to go over it; {there}"
     return f"{', '.join(written)}: these are not all axes, or too many; {there}"
+
+
+def _other_places(
+    written: Sequence[str], online: Collection[str], choices: Sequence[Collection[str]]
+) -> str:
+    """Say of which axis the place is wrong: some of a maximum or a mean and its sums are online,
+    together."""
+    can_be = set[str]().union(*choices)
+    for name in written:
+        if name in online and name not in can_be:
+            return f"{name}: no sum depends on a maximum or a mean along it; make it a loop"
+    nearest = min(choices, key=lambda names: len({*names} ^ {*online}))
+    name = next(name for name in written if (name in nearest) is not (name in online))
+    place = Place.ONLINE if name in nearest else Place.LOOP
+    return f"{name}: sums go over the axes of what they depend on; make it {place.value}"
