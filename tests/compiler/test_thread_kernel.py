@@ -121,6 +121,35 @@ def test_arguments_have_the_types_that_are_declared() -> None:
         metal.kernel(param_types={"Y": "uint"})(lambda X: None)
 
 
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(
+    ("type_", "dtype", "number", "held"),
+    [
+        ("half", "f16", 65519.9, 65504.0),
+        ("half", "f16", 65520, None),
+        ("half", "f16", -(2**63), None),
+        ("bfloat", "bf16", 3.4e38, None),
+        # Just beyond the middle of two floats, on which a double lies.
+        ("float", "f32", 2**54 + 2**30 + 1, 2**54 + 2**31),
+        ("bfloat", "bf16", -(2**60 + 2**52 + 1), -(2**60 + 2**53)),
+    ],
+)
+def test_a_number_of_a_declared_float_is_rounded_once_or_refused(
+    type_: str, dtype: str, number: float, held: float | None, device: str
+) -> None:
+    @metal.kernel(param_types={"x": type_, "Out": "device float*"})
+    def keep(Out: Any, x: Any) -> None:
+        Out[0] = x
+
+    out = np.zeros(1, np.float32)
+    if held is not None:
+        keep(out, number, threads=1, device=device)
+        assert out[0] == held
+        return
+    with pytest.raises(ArgumentError, match=f"x is .*, which {dtype} does not hold"):
+        keep(out, number, threads=1, device=device)
+
+
 def test_a_kernel_is_compiled_once_for_alike_launches() -> None:
     x, out = np.ones((2, 64), np.float32)
 

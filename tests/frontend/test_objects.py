@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections import deque, namedtuple
+from array import array
+from collections import ChainMap, UserDict, UserList, deque, namedtuple
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from types import MappingProxyType, SimpleNamespace
@@ -440,7 +441,41 @@ def variable_of_a_lambda(get, put, n):
     put(2, current())
 
 
+def list_that_an_expression_makes(get, put, n):
+    a = [get(0), get(1)] if n > 1 else [get(2), get(3)]
+    a[0] += 1.0
+    put(0, a[0])
+    put(1, a[1])
+
+
+def array_of_objects(get, put, n):
+    table = np.empty((2, 2), object)
+    table[:] = 0.0
+    table[1, 0] = get(1)
+    if n > 1:
+        table[1, 0] = get(2)
+    for i in range(n):
+        table[0, 1] += get(i)
+    put(0, table[1, 0])
+    put(1, table[0, 1])
+
+
+def lists_and_dicts_of_classes(get, put, n):
+    a, d = UserList([get(0), 1.0]), UserDict(total=0.0)
+    both = ChainMap({"first": get(1)}, d.data)
+    if n > 1:
+        a[0] = get(2)
+        both["first"] += 1.0
+    for i in range(n):
+        d["total"] += get(i)
+    put(0, a[0] + a[1])
+    put(1, both["total"] + both["first"])
+
+
 WORKING = [
+    list_that_an_expression_makes,
+    array_of_objects,
+    lists_and_dicts_of_classes,
     window_of_the_last,
     value_of_a_later_part,
     chain_that_stops,
@@ -577,6 +612,27 @@ def either_of_two_lists(get, put, n):
     put(1, b[0])
 
 
+def list_that_an_expression_chooses(get, put, n):
+    a, b = [get(0)], [get(1)]
+    c = a if n > 1 else b  # here
+    c[0] = 5.0
+    put(0, a[0])
+    put(1, b[0])
+
+
+def lists_of_lists_that_an_expression_makes(get, put, n):
+    a, b = [get(0)], [get(1)]
+    c = [a, b] if n > 1 else [b, a]  # here
+    c[0][0] = 5.0
+    put(0, a[0])
+
+
+def list_that_is_chosen_and_changed(get, put, n):
+    a, b = SimpleNamespace(x=get(0)), SimpleNamespace(x=get(1))
+    (a if n > 1 else b).x = 5.0  # here
+    put(0, a.x)
+
+
 def new_list_of_two_names_in_a_branch(get, put, n):
     a = b = [get(0)]
     if n > 1:
@@ -598,6 +654,20 @@ def array_of_numpy(get, put, n):
         table[0] += 1  # here
         put(0, 1.0)
     put(1, float(table[0]))
+
+
+def array_of_python(get, put, n):
+    table = array("i", [1, 2])
+    if n > 1:
+        table[0] = 5  # here
+    put(0, table[0])
+
+
+def bytes_that_change(get, put, n):
+    view = memoryview(bytearray(b"abc"))
+    for _ in range(n):
+        view[0] = 1  # here
+    put(0, view[0])
 
 
 def condition_that_pops(get, put, n):
@@ -774,9 +844,14 @@ REFUSED: list[tuple[Callable[..., None], type[UserError], str]] = [
     (helper_that_appends, CarriedError, "found gets found[0] in a traced loop"),
     (list_becomes_another_of_two_names, CarriedError, "a becomes another list"),
     (either_of_two_lists, CarriedError, "c becomes another list"),
+    (list_that_an_expression_chooses, CarriedError, "becomes another list"),
+    (lists_of_lists_that_an_expression_makes, CarriedError, "becomes another list"),
+    (list_that_is_chosen_and_changed, CarriedError, "becomes another SimpleNamespace"),
     (new_list_of_two_names_in_a_branch, CarriedError, "becomes another list"),
     (tuple_of_another_length, CarriedError, "t changes in a traced loop from a tuple of 1"),
     (array_of_numpy, CarriedError, "table"),
+    (array_of_python, CarriedError, "table"),
+    (bytes_that_change, CarriedError, "view"),
     (condition_that_pops, CarriedError, "work loses work[2]"),
     (function_of_one_branch, ScopeError, "act is one function or another"),
     (walrus_in_a_while, ControlFlowError, "k is assigned in the condition of a traced while"),

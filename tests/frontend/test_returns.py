@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
 import iris
+from iris.testing.sources import evaluated
 
 DEVICES = ("interp", "interp:metal")
 LANES = np.arange(8)
@@ -161,6 +163,54 @@ def test_a_masked_value_stays_masked_where_a_helper_returns_early() -> None:
         out = np.empty(1, np.float32)
         masked[1](x, out, n)
         assert out[0] == expected
+
+
+def drawn_block(random: Random, depth: int, *, helper: bool) -> list[str]:
+    """Statements, of which a branch may return, and others follow it."""
+    lines = []
+    for _ in range(random.randint(1, 3)):
+        match random.randrange(5 if depth else 2):
+            case 0 | 1:
+                lines.append(f"log[0] = log[0] * 3 + {random.randint(1, 9)}")
+            case 2:
+                returned = f"log[0] + {random.randint(1, 9)}" if helper else ""
+                lines.append(f"if x & {random.choice((1, 2, 4, 8))}: return {returned}")
+            case _:
+                lines.append(f"if x & {random.choice((1, 2, 4, 8))}:")
+                lines += [f"    {line}" for line in drawn_block(random, depth - 1, helper=helper)]
+                if random.random() < 0.4:
+                    lines.append("else:")
+                    block = drawn_block(random, depth - 1, helper=helper)
+                    lines += [f"    {line}" for line in block]
+    return lines
+
+
+@pytest.mark.parametrize("helper", [False, True])
+@pytest.mark.parametrize("seed", range(30))
+def test_what_follows_a_return_in_nested_branches_runs_as_in_python(
+    seed: int, helper: bool
+) -> None:
+    lines = drawn_block(Random(seed), 4, helper=helper)
+    lines += ["return log[0]"] if helper else []
+    text = "\n".join(["def body(x, log):", *[f"    {line}" for line in lines]])
+    body = evaluated(text)["body"]
+
+    @iris.kernel
+    def all_ways(Out):
+        x = iris.program_id(0)
+        log = [x]
+        result = body(x, log)
+        iris.store(Out + 2 * x, log[0])
+        iris.store(Out + 2 * x + 1, 0 if result is None else result)
+
+    expected = []
+    for x in range(16):
+        log = [x]
+        expected += [0, body(x, log) or 0]
+        expected[-2] = log[0]
+    out = np.zeros(32, np.int32)
+    all_ways[16](out)
+    assert out.tolist() == expected, text
 
 
 def test_a_return_under_what_is_known_leaves_no_branch() -> None:

@@ -28,7 +28,7 @@ from iris.frontend.specs import (
     put_together,
 )
 from iris.frontend.tracing import Vocabulary, error_here
-from iris.ir.literal import encode
+from iris.ir.literal import decode, encode
 from iris.ir.types import DType, bool_, f32, i32, i64, u64
 from iris.runtime import foreign
 from iris.runtime.borrowing import Borrowing
@@ -217,7 +217,13 @@ def _of_type(spec: ScalarSpec, dtype: DType) -> ScalarSpec:
 def typed(name: str, value: Any, spec: ScalarSpec, dtype: DType) -> tuple[ScalarSpec, Any]:
     """A number as one of a dtype that is declared, and what a kernel may know of it."""
     if dtype.is_float:
-        return _of_type(spec, dtype), float(value)
+        try:
+            held = decode(encode(value, dtype), dtype)  # an integer is rounded once
+        except OverflowError:
+            raise error_here(
+                ArgumentError, f"{name} is {value}, which {dtype} does not hold"
+            ) from None
+        return _of_type(spec, dtype), held
     if isinstance(value, float) or not dtype.low <= value <= dtype.high:
         raise error_here(ArgumentError, f"{name} is {value}, which is no {dtype}")
     return _of_type(spec, dtype), value

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Mapping, Sequence
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, singledispatch
 from types import CodeType
 from typing import Any, NoReturn, TypeGuard
@@ -469,7 +470,8 @@ def _same_structure(
     a: object, held: Mapping[Place, Any] | None, b: object, other: Mapping[Place, Any] | None
 ) -> bool:
     """Whether two values are containers of one structure."""
-    if type(a) is not type(b) or isinstance(a, (type, set, bytearray, np.ndarray)):
+    kinds = type, set, bytearray, array, memoryview, np.ndarray
+    if type(a) is not type(b) or isinstance(a, kinds):
         return False
     return held is not None and other is not None and list(held) == list(other)
 
@@ -488,9 +490,10 @@ class RegionEnd:
     def after(self) -> Reach:
         return Reach()
 
-    def look(self) -> None:
-        """See how often each object is held, before others take its place."""
-        self.after = Reach()
+    def look(self, unnamed: Iterable[object] = ()) -> None:
+        """See how often each object is held, before others take its place: by values without a
+        name, too."""
+        self.after = Reach(unnamed)
 
     def started(self, x: object) -> Contents | None:
         """What a value was made of when the region began."""

@@ -15,6 +15,7 @@ import gc
 import operator
 import re
 import sys
+from array import array
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
@@ -96,7 +97,19 @@ def _(x: bytearray) -> dict[Any, Any]:
 
 
 @items.register
+def _(x: array) -> dict[Any, Any]:  # type: ignore[type-arg]
+    return {...: x.tobytes()}
+
+
+@items.register
+def _(x: memoryview) -> dict[Any, Any] | None:
+    return None if x.readonly else {...: x.tobytes()}
+
+
+@items.register
 def _(x: np.ndarray) -> dict[Any, Any] | None:
+    if x.dtype == object:
+        return dict(enumerate(x.flat))
     return {...: x.tobytes()} if x.flags.writeable and not x.dtype.hasobject else None
 
 
@@ -205,8 +218,23 @@ def _(x: bytearray, held: dict[Any, Any]) -> None:
 
 
 @put.register
+def _(x: array, held: dict[Any, Any]) -> None:  # type: ignore[type-arg]
+    del x[:]
+    x.frombytes(held[...])
+
+
+@put.register
+def _(x: memoryview, held: dict[Any, Any]) -> None:
+    x.cast("B")[:] = held[...]
+
+
+@put.register
 def _(x: np.ndarray, held: dict[Any, Any]) -> None:
-    x[...] = np.frombuffer(held[...], x.dtype).reshape(x.shape)
+    if x.dtype == object:
+        for place, value in held.items():
+            x.flat[place] = value
+    else:
+        x[...] = np.frombuffer(held[...], x.dtype).reshape(x.shape)
 
 
 @put.register
@@ -225,15 +253,20 @@ def _(x: _Names, held: dict[Any, Any]) -> None:
 
 
 _OTHERS = {"iris", "numpy", *sys.stdlib_module_names}
+_OF_CONTAINERS = {"argparse", "collections", "types"}  # whose objects hold what users put there
 
 
 @functools.lru_cache(maxsize=1024)
 def _attributes_of(kind: type) -> tuple[bool, tuple[str, ...]]:
     """Whether instances of a class are the user's objects, and the slots that they have."""
-    bases = [c for c in kind.__mro__ if c.__module__.split(".")[0] not in _OTHERS]
+    bases = [
+        c
+        for c in kind.__mro__
+        if c.__module__ in _OF_CONTAINERS or c.__module__.split(".")[0] not in _OTHERS
+    ]
     slots = [c.__dict__.get("__slots__", ()) for c in bases]
     names = [n for s in slots for n in ([s] if isinstance(s, str) else s)]
-    return bool(bases) or kind.__name__ == "SimpleNamespace", tuple(names)
+    return bool(bases), tuple(names)
 
 
 def _attributes(x: object) -> dict[str, Any] | None:

@@ -96,10 +96,12 @@ def _joined_if(node: ast.If, after: Sequence[ast.stmt], *, last: bool) -> list[a
     )
     if not after:
         return first
+    # The variable is the condition, and so is set in the branches, not before them.
     has_returned, goes_on = _set_returned(node, value=True), _set_returned(node, value=False)
     rest = [goes_on, *_joined(after, last=last)]
     test = ast.copy_location(ast.Name(RETURNED, ast.Load()), node.test)
-    return [*first, *_if(node, test, [has_returned], rest, last=last)]
+    kind = LastIf if last else ReturningIf
+    return [*first, ast.copy_location(kind(test, [has_returned], rest), node)]
 
 
 def _if(

@@ -11,7 +11,7 @@ import builtins
 import functools
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import Enum
 from types import CellType
@@ -494,15 +494,16 @@ class _Branches:
         current().builder.region = Region()
         current().watch(self.reach)
 
-    def finish(self, *values: object) -> None:
-        """Note the end of a branch, and restore objects for the other one."""
+    def finish(self, values: Iterable[object], unnamed: Sequence[object] = ()) -> None:
+        """Note the end of a branch, its values, and those that no variable holds; and restore
+        objects for the other branch."""
         current().watching.pop()
         builder = current().builder
         self.regions.append(builder.region)
         builder.region = self.outer
         self.ends.append(RegionEnd(self.reach, {id(w.object): w.now() for w in self.reach}))
-        if self.changed() or not all(is_simple(v) for v in values):
-            self.ends[-1].look()
+        if self.changed() or not all(is_simple(v) for v in (*values, *unnamed)):
+            self.ends[-1].look(unnamed)
         for watched in self.reach:
             watched.hold(watched.before)
             now = watched.now()
@@ -516,7 +517,7 @@ class _Branches:
         """Trace an expression as a branch."""
         self.begin()
         value = function()
-        self.finish(value)
+        self.finish((), [value])
         return value
 
     def changed(self) -> bool:
@@ -629,7 +630,7 @@ class IfStatement:
     def finish(self, scope: Mapping[str, object]) -> None:
         values = {n: scope.get(n, Missing(n, "has no value")) for n in self.names}
         self.values.append(values)
-        self.sides.finish(*values.values())
+        self.sides.finish(values.values())
 
     def results(self, names: Sequence[str]) -> tuple[object, ...]:
         after: dict[str, object] = {}

@@ -7,7 +7,6 @@ from iris.compiler.thread_kernel import kernel
 from iris.frontend.elementary import acos, asin, atan, atan2, cosh, isinf, isnan, sinh, trunc
 from iris.frontend.language import (
     abs,
-    bitcast,
     cdiv,
     ceil,
     clamp,
@@ -86,7 +85,7 @@ from iris.frontend.threads.together import (
     simd_sum,
 )
 from iris.frontend.threads.types import TYPES
-from iris.frontend.threads.vectors import cross, dot, length, mix, normalize, select
+from iris.frontend.threads.vectors import bitcast, cross, dot, length, mix, normalize, select
 
 if TYPE_CHECKING:
     from iris.compiler.metal_library import library

@@ -57,6 +57,31 @@ def test_vectors_lie_in_memory_as_in_metal(name: str, dtype: Any, width: int, st
     assert (y == expected.reshape(-1)).all()
 
 
+def test_bits_are_seen_as_another_type() -> None:
+    @metal.kernel
+    def seen(X: "device const float4*", Y: "device uint*", Z: "device short*"):
+        i = metal.thread_id_x()
+        v = X[i]
+        Y[i * 4] = metal.bitcast(v.x, metal.uint)
+        Y[i * 4 + 1] = metal.bitcast(v, metal.uint4).y
+        Y[i * 4 + 2] = metal.bitcast(v, "uint").z
+        Y[i * 4 + 3] = metal.bitcast(v.w, iris.u32)
+        Z[i] = metal.bitcast(metal.bfloat(v.x), metal.short)
+
+    x = np.array([[1, -0.0, np.nan, 1e-45], [-3.5, np.inf, 0.1, 2]], np.float32)
+    y, z = np.zeros((2, 4), np.uint32), np.zeros(2, np.int16)
+    seen(x, y, z, threads=2)
+    assert (y == x.view(np.uint32)).all()
+    assert (z == x[:, 0].astype(ml_dtypes.bfloat16).view(np.int16)).all()
+
+    @metal.kernel
+    def wide(X: "device const float4*", Y: "device uint*"):
+        Y[0] = metal.bitcast(X[0], metal.uint2).x
+
+    with pytest.raises(ShapeError, match="is no vector of 2, as uint2 is"):
+        wide(x, y, threads=1)
+
+
 def test_vectors_are_made_and_taken_apart() -> None:
     @metal.kernel
     def apart(Y: "device int*"):

@@ -415,6 +415,12 @@ def from_a_table(x: Any) -> Any:
         (wrong_pointer, PointerError, "cannot become"),
         (from_a_table, PointerError, "a traced u64 cannot become a pointer, .* pass the arrays as"),
         (ands_numbers, DTypeError, "and is for bools"),
+        (lambda x: tl.permute(tl.zeros((2, 4), tl.int8), 0, 3), ShapeError, "not 3"),
+        (lambda x: tl.trans(tl.zeros((2, 4), tl.int8), 1, 2), ShapeError, "not 2"),
+        (lambda x: tl.expand_dims(tl.arange(0, 4), 7), ShapeError, "from -2 to 1, not 7"),
+        (lambda x: tl.expand_dims(tl.arange(0, 4), (0, -3)), ShapeError, "are not all different"),
+        (lambda x: tl.squeeze(tl.zeros((1, 4), tl.int8), 5), ShapeError, "not 5"),
+        (lambda x: tl.trans(2.5, 0, 1), ShapeError, "not 0"),
         (lambda x: tl.map_elementwise(plus, 1, 2, pack=2), LanguageError, "pack is for another"),
         (
             lambda x: tl.map_elementwise(bounded, tl.arange(0, 2)),

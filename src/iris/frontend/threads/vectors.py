@@ -1,9 +1,11 @@
-"""Words of Metal for vectors and for choices among values."""
+"""Words of Metal for vectors, for choices among values, and for their bits."""
 
 from __future__ import annotations
 
 from iris.errors import ShapeError
+from iris.frontend import language
 from iris.frontend.language import where
+from iris.frontend.threads.types import as_type
 from iris.frontend.threads.words import word
 from iris.frontend.tracing import error_here
 from iris.frontend.values import Operand, Traced, as_traced, binary, describe, emit, taken, unary
@@ -23,6 +25,16 @@ def select(on_false: Operand, on_true: Operand, condition: Operand) -> Traced:
             f"not {describe(condition)}",
         )
     return where(chosen, on_true, on_false)
+
+
+@word
+def bitcast(x: Operand, type: object) -> Traced:
+    """The same bits as another type of the same width, such as `metal.uint`."""
+    to = as_type(type)
+    value: Traced = language.bitcast(as_traced(x), to.element)
+    if to.width > 1 and value.shape != (to.width,):
+        raise error_here(ShapeError, f"{describe(x)} is no vector of {to.width}, as {to.name} is")
+    return value
 
 
 @word

@@ -111,7 +111,7 @@ def _sizes(shape: tuple[Any, ...]) -> tuple[int, ...]:
 def _axes(x: Traced, dims: tuple[Any, ...]) -> tuple[int, ...]:
     """Axes, given as one tuple or one by one, counted from the first."""
     given = dims[0] if len(dims) == 1 and isinstance(dims[0], (tuple, list)) else dims
-    return tuple([axis % len(x.shape) for axis in given])
+    return tuple([iris.as_axis(axis, len(x.shape)) for axis in given])
 
 
 @word
@@ -135,7 +135,8 @@ def zeros(shape: Any, dtype: DType) -> Traced:
 @word
 def zeros_like(input: Traced) -> Traced:
     """A tile of zeros like another tile."""
-    return full(input.shape, 0, input.dtype)
+    x = as_traced(input)
+    return full(x.shape, 0, x.dtype)
 
 
 @word
@@ -167,7 +168,7 @@ view = reshape
 @moving
 def ravel(x: Traced, can_reorder: bool = False) -> Traced:
     """The elements in row-major order."""
-    return iris.reshape(x, size_of(x.shape))
+    return iris.reshape(x, size_of(as_traced(x).shape))
 
 
 @word
@@ -177,7 +178,10 @@ def expand_dims(input: Traced, axis: Any) -> Traced:
     axes = axis if isinstance(axis, (tuple, list)) else (axis,)
     x = as_traced(input)
     rank = len(x.shape) + len(axes)
-    for at in sorted([a % rank for a in axes]):
+    new = {iris.as_axis(axis, rank) for axis in axes}
+    if len(new) < len(axes):
+        raise error_here(ShapeError, f"the new axes {axes} are not all different")
+    for at in sorted(new):
         with rules_as(ShapeError):
             x = emit(tile.ExpandDims(at, x.value)) if x.shape else spread(x, (1,))
     return x
@@ -190,8 +194,8 @@ unsqueeze = expand_dims
 @moving
 def squeeze(x: Traced, dim: int) -> Traced:
     """Without an axis of size 1."""
-    shape = list(x.shape)
-    if shape.pop(dim) != 1:
+    shape = list(as_traced(x).shape)
+    if shape.pop(iris.as_axis(dim, len(shape))) != 1:
         raise error_here(ShapeError, f"axis {dim} of {x} is not of size 1")
     return iris.reshape(x, tuple(shape))
 
@@ -200,14 +204,16 @@ def squeeze(x: Traced, dim: int) -> Traced:
 @moving
 def trans(input: Traced, *dims: Any) -> Traced:
     """The axes in another order; without one, the last two swapped."""
-    return iris.transpose(input, _axes(input, dims) if dims else None)
+    x = as_traced(input)
+    return iris.transpose(x, _axes(x, dims) if dims else None)
 
 
 @word
 @moving
 def permute(input: Traced, *dims: Any) -> Traced:
     """The axes in another order."""
-    return iris.transpose(input, _axes(input, dims))
+    x = as_traced(input)
+    return iris.transpose(x, _axes(x, dims))
 
 
 @word
@@ -450,13 +456,11 @@ def _scan(kind: ScanKind, input: Any, axis: int, reverse: bool, dtype: DType | N
         dtype = as_dtype("i32" if x.dtype.kind is Kind.SIGNED else "u32")
     if dtype is not None:
         x = cast_to(x, as_dtype(dtype))
-    rank = len(x.shape)
-    if not -rank <= axis < rank:
-        raise error_here(ShapeError, f"an axis is an int from {-rank} to {rank - 1}, not {axis}")
+    at = iris.as_axis(axis, len(x.shape))
     if reverse:
-        x = iris.flip(x, axis)
-    scanned = emit(tile.Scan(kind, axis % rank, x.value))
-    return iris.flip(scanned, axis) if reverse else scanned
+        x = iris.flip(x, at)
+    scanned = emit(tile.Scan(kind, at, x.value))
+    return iris.flip(scanned, at) if reverse else scanned
 
 
 @word
