@@ -56,6 +56,7 @@ ORDER = {
         "captures",
         "tuning",
         "launches",
+        "interpreted-launches",
         "libraries",
         "kept",
         "conformance",

@@ -95,6 +95,7 @@ class InOrder:
         self.cells = {name: Cell(array) for name, array in launched.arrays().items()}
         self.host = launched.host()
         self.prepared: Call | None = None
+        self.is_recorded = False  # the prepared launch
         self.lines: list[str] = []  # that were printed
         # Failed launches that nobody was told of; and launches that fail if they have run at all.
         self.untold: set[int] = set()

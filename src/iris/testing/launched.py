@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 import iris
 from iris.compiler.kernel import MOST_SPECIALISATIONS, Kernel
+from iris.compiler.launch_recording import Recording
 from iris.errors import ArgumentError, IrisError, ProgramError
 from iris.ir.core import Level
 from iris.runtime.device import ArrayArgument, Device
@@ -340,6 +341,15 @@ def recorded(launch: Callable[[], None], stream: Any) -> Callable[[], None]:
     with iris.record(stream=stream) as recording:
         launch()
     return recording.replay
+
+
+def update(replay: Callable[[], None], kernel: str, **argument: Any) -> None:
+    """Give a recorded launch another argument; what was prepared otherwise stays as it is."""
+    recording = getattr(replay, "__self__", None)
+    if isinstance(recording, Recording):
+        (launch,) = recording.launches
+        if launch.launch.program.entry.symbol == kernel:
+            launch.update(**argument)
 
 
 def from_file(

@@ -176,7 +176,18 @@ class _Drawing:
         failing = replace(self.refuse(self.buffer()), stream=prepared.launch.stream)
         failed = [many, failing, steps.Synchronize()]
         tails: Sequence[Sequence[Step]] = ([], [one], [], [one], [many], failed, [], [one])
-        return [prepared, *choices.of(tails)]
+        tail = choices.of(tails)
+        updated = self.updates(prepared.launch) if prepared.is_recorded and style > 2 else []
+        return [prepared, *tail, *updated]
+
+    def updates(self, launch: Launch) -> Sequence[Step]:
+        """The recorded launch with another argument, at times while it is under way, and again."""
+        made: list[Step] = []
+        for _ in range(self.choices.of((0, 1, 2))):
+            position = self.choices.below(len(launch.arguments))
+            argument = self.changed(launch.arguments[position])
+            made += [steps.Update(launch.kernel, position, argument), steps.Again(1)]
+        return made
 
     def buffer(self) -> Buffer:
         return self.choices.of(self.few.buffers)

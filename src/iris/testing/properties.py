@@ -410,6 +410,11 @@ def _call(device: str, drawn: Sequence[metal_calls.Script], seconds: float) -> N
         script.check(device)
 
 
+def _interpret(drawn: Sequence[Script], seconds: float) -> None:
+    for script in drawn:
+        conforms(buffer_reads.INTERPRETERS[script.seed % 2], script, seconds=seconds)
+
+
 def _conform(device: str, drawn: Sequence[Script], seconds: float) -> None:
     for script in drawn:
         conforms(device, script, seconds=seconds)
@@ -476,6 +481,7 @@ PROPERTIES = {
         Property("kept", "python", kept.histories, _check, part="runtime"),
         Property("captures", "python", captures.histories, _check, part="frontend"),
         Property("tuning", "python", tuning.launches, _check, part="compiler"),
+        Property("interpreted-launches", "launches", launches.scripts, _interpret, part="runtime"),
         Property("refusals", "python", refused_calls.calls, _check, part="compiler"),
         Property("buffers", "python", buffer_reads.reads, _check, part="runtime"),
         Property("thread-words", "python", thread_words.words, _check, part="frontend"),

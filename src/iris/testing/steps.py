@@ -284,10 +284,32 @@ class Prepare(Quiet):
 
     def change(self, order: InOrder) -> None:
         order.prepared = self.launch.call(order)
+        order.is_recorded = self.is_recorded
 
     def simpler(self) -> Iterator[Step]:
         if self.is_recorded:
             yield Prepare(self.launch)
+
+
+@dataclass(frozen=True)
+class Update(Quiet):
+    """Give the recorded launch of a kernel, if there is one, another argument of the same form."""
+
+    kernel: str
+    position: int
+    argument: Argument
+
+    @property
+    def line(self) -> str:
+        name = TRIED[self.kernel].kernel.function.names[self.position]
+        return f'update(prepared, "{self.kernel}", {name}={self.argument.text})'
+
+    def change(self, order: InOrder) -> None:
+        call = order.prepared
+        if call is not None and order.is_recorded and call.kernel is TRIED[self.kernel]:
+            values = [*call.arguments]
+            values[self.position] = self.argument.value(order)
+            order.prepared = call._replace(arguments=values)
 
 
 @dataclass(frozen=True)
