@@ -448,6 +448,54 @@ def list_that_an_expression_makes(get, put, n):
     put(1, a[1])
 
 
+def lists_that_are_returned_early(get, put, n):
+    def pair(c):
+        if c:
+            both = [get(0), get(1)]
+            both[0] += 1.0
+            return both
+        other = SimpleNamespace(items=[get(2), get(3)])
+        if n > 4:
+            return [other.items[1], other.items[0]]
+        return other.items
+
+    a = pair(n == 1)
+    a[0] += 1.0
+    put(0, a[0])
+    put(1, a[1])
+
+
+def objects_that_a_return_leaves(get, put, n):
+    def total(s):
+        if n > 0:
+            s.items[1] = 5.0
+            if n > 2:
+                return s.items
+            s.items[2] += 1.0
+        mine = [get(3), get(4), s.items[2]]
+        if n == 0:
+            return mine
+        mine[0] += s.items[1]
+        return [mine[0], get(5), get(6)]
+
+    state = SimpleNamespace(items=[get(0), get(1), get(2)])
+    if n != 5:
+        put(0, total(SimpleNamespace(items=[get(7), get(8), get(9)]))[2])
+    put(1, within(state, n))
+    put(2, state.items[1] + state.items[2])
+
+
+def within(s, n):
+    items = [*s.items]
+    s = SimpleNamespace(items=items)  # held twice, and still the same after a branch that returns
+    if n > 0:
+        items[1] = 5.0
+        if n > 1:
+            return s.items[1]
+        s.items[2] += 1.0
+    return s.items[0] + s.items[2]
+
+
 def array_of_objects(get, put, n):
     table = np.empty((2, 2), object)
     table[:] = 0.0
@@ -473,6 +521,8 @@ def lists_and_dicts_of_classes(get, put, n):
 
 
 WORKING = [
+    objects_that_a_return_leaves,
+    lists_that_are_returned_early,
     list_that_an_expression_makes,
     array_of_objects,
     lists_and_dicts_of_classes,
@@ -631,6 +681,32 @@ def list_that_is_chosen_and_changed(get, put, n):
     a, b = SimpleNamespace(x=get(0)), SimpleNamespace(x=get(1))
     (a if n > 1 else b).x = 5.0  # here
     put(0, a.x)
+
+
+def list_of_a_closure_that_is_returned(get, put, n):
+    a, b = [get(0)], [get(1)]
+
+    def chosen():
+        if n > 1:  # here
+            return a
+        return b
+
+    chosen()[0] = 5.0
+    put(0, a[0])
+    put(1, b[0])
+
+
+def list_of_an_object_that_is_returned(get, put, n):
+    pair = SimpleNamespace(a=[get(0)], b=[get(1)])
+
+    def chosen(s):
+        if n > 1:  # here
+            return 1, s.a
+        return 2, s.b
+
+    chosen(pair)[1][0] = 5.0
+    put(0, pair.a[0])
+    put(1, pair.b[0])
 
 
 def new_list_of_two_names_in_a_branch(get, put, n):
@@ -847,6 +923,8 @@ REFUSED: list[tuple[Callable[..., None], type[UserError], str]] = [
     (list_that_an_expression_chooses, CarriedError, "becomes another list"),
     (lists_of_lists_that_an_expression_makes, CarriedError, "becomes another list"),
     (list_that_is_chosen_and_changed, CarriedError, "becomes another SimpleNamespace"),
+    (list_of_a_closure_that_is_returned, CarriedError, "the returned value becomes another list"),
+    (list_of_an_object_that_is_returned, CarriedError, "the returned value[1] becomes another"),
     (new_list_of_two_names_in_a_branch, CarriedError, "becomes another list"),
     (tuple_of_another_length, CarriedError, "t changes in a traced loop from a tuple of 1"),
     (array_of_numpy, CarriedError, "table"),

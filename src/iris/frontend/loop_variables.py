@@ -490,10 +490,10 @@ class RegionEnd:
     def after(self) -> Reach:
         return Reach()
 
-    def look(self, unnamed: Iterable[object] = ()) -> None:
+    def look(self, unnamed: Iterable[object] = (), *, returned: bool = False) -> None:
         """See how often each object is held, before others take its place: by values without a
-        name, too."""
-        self.after = Reach(unnamed)
+        name, too, and no longer by the variables of a function that has `returned`."""
+        self.after = Reach(unnamed, returned=returned)
 
     def started(self, x: object) -> Contents | None:
         """What a value was made of when the region began."""
@@ -544,6 +544,9 @@ def merge_trees(
         return Unchanged(first)
     if isinstance(first, Address) and isinstance(second, Address) and _differ(first, second):
         return MergedPointers(regions, [first, second])
+    for needed, not_needed in (values, values[::-1]):
+        if not_needed is UNNEEDED and id(needed) in ends[0].before.watched:
+            return Unchanged(needed)  # what the object holds is merged by itself
     one, other = (end.now(value) for value, end in zip(values, ends, strict=True))
     if first is UNNEEDED:
         first, one = second, _unneeded_parts(other)

@@ -494,16 +494,22 @@ class _Branches:
         current().builder.region = Region()
         current().watch(self.reach)
 
-    def finish(self, values: Iterable[object], unnamed: Sequence[object] = ()) -> None:
-        """Note the end of a branch, its values, and those that no variable holds; and restore
-        objects for the other branch."""
+    def finish(
+        self,
+        values: Iterable[object],
+        unnamed: Sequence[object] = (),
+        *,
+        returned: bool = False,
+    ) -> None:
+        """Note the end of a branch, its values, and those that no variable of the user's holds;
+        and restore objects for the other branch.  `returned`: the function is left with it."""
         current().watching.pop()
         builder = current().builder
         self.regions.append(builder.region)
         builder.region = self.outer
         self.ends.append(RegionEnd(self.reach, {id(w.object): w.now() for w in self.reach}))
         if self.changed() or not all(is_simple(v) for v in (*values, *unnamed)):
-            self.ends[-1].look(unnamed)
+            self.ends[-1].look(unnamed, returned=returned)
         for watched in self.reach:
             watched.hold(watched.before)
             now = watched.now()
@@ -630,7 +636,8 @@ class IfStatement:
     def finish(self, scope: Mapping[str, object]) -> None:
         values = {n: scope.get(n, Missing(n, "has no value")) for n in self.names}
         self.values.append(values)
-        self.sides.finish(values.values())
+        result = [values[RESULT]] if RESULT in values else []
+        self.sides.finish(values.values(), result, returned=values.get(RETURNED) is True)
 
     def results(self, names: Sequence[str]) -> tuple[object, ...]:
         after: dict[str, object] = {}
