@@ -166,7 +166,7 @@ def test_a_masked_value_stays_masked_where_a_helper_returns_early() -> None:
 
 
 def drawn_block(random: Random, depth: int, *, helper: bool) -> list[str]:
-    """Statements, of which a branch may return, and others follow it."""
+    """Draw statements, among them branches that may return before what follows."""
     lines = []
     for _ in range(random.randint(1, 3)):
         match random.randrange(5 if depth else 2):

@@ -78,7 +78,7 @@ _VIEWS: dict[str, View] = {
     "twice": lambda x: np.broadcast_to(x, (2, *x.shape)),
 }
 
-# Whose elements may lie in order, in pages that are those of others, too.
+# The views that a Buffer may share; two of them may overlap.
 _IN_ORDER = ("as it is", "the first half", "the second half", "as bits")
 
 
@@ -88,7 +88,7 @@ class _Known:
 
     buffer: iris.Buffer
     how: str  # it was made
-    expected: Array  # a view of what is in the shared memory, or elements of its own
+    expected: Array  # its elements: a view of the expected array if it shares that, else a copy
     is_shared: bool
 
 

@@ -66,7 +66,7 @@ def _move(X, At, Out, N: iris.constexpr):  # type: ignore[no-untyped-def]
     iris.store(Out + at, iris.load(X + at))
 
 
-# The axes are those of a part: beside it there are elements, too.
+# Each looks up in the inner part of an array, where an index outside still finds an element.
 @iris.jit
 def _element(x, at):  # type: ignore[no-untyped-def]
     return x[1:-1, 1:-1][at]

@@ -269,8 +269,7 @@ def _other_axes(choices: Sequence[Mapping[str, Axis]], written: Collection[str])
 def _other_places(
     written: Sequence[str], online: Collection[str], choices: Sequence[Collection[str]]
 ) -> str:
-    """Say of which axis the place is wrong: some of a maximum or a mean and its sums are online,
-    together."""
+    """Name the axis whose place is wrong: `choices` are the sets of axes that can be online."""
     can_be = set[str]().union(*choices)
     for name in written:
         if name in online and name not in can_be:
