@@ -277,4 +277,4 @@ def _other_places(
     nearest = min(choices, key=lambda names: len({*names} ^ {*online}))
     name = next(name for name in written if (name in nearest) is not (name in online))
     place = Place.ONLINE if name in nearest else Place.LOOP
-    return f"{name}: sums go over the axes of what they depend on; make it {place.value}"
+    return f"{name}: a sum is online over all axes of its maximum or mean; make it {place.value}"
