@@ -169,16 +169,16 @@ def _(x: Iterator) -> dict[Any, Any] | None:  # type: ignore[type-arg]
 
 
 class _State(tuple[Any, ...]):
-    """What tells one state of an object of a library from another, where only this is known."""
+    """The state of a library's object, to compare with an earlier one."""
 
 
 def _told_by(state: Callable[[Any], Any]) -> Callable[[Any], dict[Any, Any]]:
-    """What reads an object as a container whose only key is its state: it cannot be set back."""
+    """Make a reader of an object's items: one key, its state, which cannot be set back."""
     return lambda x: {_State([state(x)]): None}
 
 
 def _pickled(x: object) -> bytes:
-    """What tells states of a random generator or a stream apart; of a closed one nothing does."""
+    """The state of a random generator or a stream; empty where there is none, as when closed."""
     try:
         return pickle.dumps(x)
     except (NotImplementedError, TypeError, ValueError):
@@ -352,7 +352,7 @@ def _readers(kind: type) -> tuple[Callable[[Any], dict[Any, Any] | None] | None,
 
 
 def _has_own_state(kind: type) -> bool:
-    """Whether a class of a library says how to pickle its state, as generators and streams do."""
+    """Whether a library's class defines its pickled state, as random generators and streams do."""
     own, usual = (getattr(k, "__getstate__", None) for k in (kind, object))
     return own is not usual and kind.__module__.split(".")[0] != "iris"
 
