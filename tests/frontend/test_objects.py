@@ -6,12 +6,17 @@ argument `n` is a number there and a traced value here, so each `if` and loop on
 
 from __future__ import annotations
 
+import ctypes
+import io
 import itertools
 import operator
+import random
+import threading
 from array import array
 from collections import ChainMap, UserDict, UserList, deque, namedtuple
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from queue import SimpleQueue
 from types import MappingProxyType, SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -520,7 +525,22 @@ def lists_and_dicts_of_classes(get, put, n):
     put(1, both["total"] + both["first"])
 
 
+def attribute_of_a_function(get, put, n):
+    def add(x):
+        add.total += x
+        add.calls += 1
+
+    add.total, add.calls = 0.0, 0
+    for i in range(n):
+        add(get(i))
+    if n > 1:
+        add.total += 0.5
+    put(0, add.total)
+    put(1, add.calls)
+
+
 WORKING = [
+    attribute_of_a_function,
     objects_that_a_return_leaves,
     lists_that_are_returned_early,
     list_that_an_expression_makes,
@@ -908,6 +928,50 @@ def list_with_more(get, put, n):
     put(0, len(a))
 
 
+def generator_of_random_numbers(get, put, n):
+    numbers = random.Random(7)
+    if n > 1:
+        numbers.random()  # here
+    put(0, numbers.random())
+
+
+def generator_of_numpy(get, put, n):
+    numbers = np.random.default_rng(7)
+    for _ in range(n):
+        put(0, float(numbers.random()))  # here
+
+
+def stream_that_goes_on(get, put, n):
+    text = io.StringIO()
+    if n > 1:
+        text.write("more")  # here
+    put(0, len(text.getvalue()))
+
+
+def memory_of_c(get, put, n):
+    pair = (ctypes.c_int * 2)(1, 2)
+    if n > 1:
+        pair[0] = 5  # here
+    put(0, pair[0])
+
+
+def queue_of_threads(get, put, n):
+    work: SimpleQueue[float] = SimpleQueue()
+    work.put(1.0)
+    work.put(2.0)
+    if n > 1:
+        work.get()  # here
+    put(0, work.get())
+
+
+def variable_of_a_thread(get, put, n):
+    mine = threading.local()
+    mine.x = 1.0
+    if n > 1:
+        mine.x = get(0)  # here
+    put(0, mine.x)
+
+
 REFUSED: list[tuple[Callable[..., None], type[UserError], str]] = [
     (append_in_a_loop, CarriedError, "found gets found[0] in a traced loop"),
     (append_in_a_branch, CarriedError, "found"),
@@ -930,6 +994,12 @@ REFUSED: list[tuple[Callable[..., None], type[UserError], str]] = [
     (array_of_numpy, CarriedError, "table"),
     (array_of_python, CarriedError, "table"),
     (bytes_that_change, CarriedError, "view"),
+    (generator_of_random_numbers, CarriedError, "numbers changes in one branch"),
+    (generator_of_numpy, CarriedError, "numbers changes in a traced loop"),
+    (stream_that_goes_on, CarriedError, "text changes in one branch"),
+    (memory_of_c, CarriedError, "pair changes in one branch"),
+    (queue_of_threads, CarriedError, "work changes in one branch"),
+    (variable_of_a_thread, CarriedError, "mine changes in one branch"),
     (condition_that_pops, CarriedError, "work loses work[2]"),
     (function_of_one_branch, ScopeError, "act is one function or another"),
     (walrus_in_a_while, ControlFlowError, "k is assigned in the condition of a traced while"),

@@ -10,16 +10,21 @@ change: what they hold belongs to who holds them.
 from __future__ import annotations
 
 import copy
+import ctypes
 import functools
 import gc
 import operator
+import pickle
 import re
 import sys
+import threading
 from array import array
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from functools import cached_property, singledispatch
+from io import BytesIO, StringIO
+from queue import SimpleQueue
 from types import (
     CellType,
     CodeType,
@@ -163,6 +168,31 @@ def _(x: Iterator) -> dict[Any, Any] | None:  # type: ignore[type-arg]
     return {state: None} | dict(enumerate(inner))
 
 
+class _State(tuple[Any, ...]):
+    """The state of a library's object, to compare with an earlier one."""
+
+
+def _told_by(state: Callable[[Any], Any]) -> Callable[[Any], dict[Any, Any]]:
+    """Make a reader of an object's items: one key, its state, which cannot be set back."""
+    return lambda x: {_State([state(x)]): None}
+
+
+def _pickled(x: object) -> bytes:
+    """The state of a random generator or a stream; empty where there is none, as when closed."""
+    try:
+        return pickle.dumps(x)
+    except (NotImplementedError, TypeError, ValueError):
+        return b""
+
+
+for _memory in (ctypes.Array, ctypes.Structure, ctypes.Union, ctypes._SimpleCData):
+    items.register(_memory, _told_by(bytes))
+for _stream in (BytesIO, StringIO):
+    items.register(_stream, _told_by(_pickled))
+items.register(SimpleQueue, _told_by(SimpleQueue.qsize))
+items.register(threading.local, _told_by(lambda x: tuple((n, id(v)) for n, v in vars(x).items())))
+
+
 def ask(x: object) -> None:
     """Note that an iterator is asked for more, and so are those in it."""
     if isinstance(x, Iterator):
@@ -253,7 +283,12 @@ def _(x: _Names, held: dict[Any, Any]) -> None:
 
 
 _OTHERS = {"iris", "numpy", *sys.stdlib_module_names}
-_OF_CONTAINERS = {"argparse", "collections", "types"}  # whose objects hold what users put there
+_OF_CONTAINERS = {
+    "argparse",
+    "collections",
+    "queue",
+    "types",
+}  # whose objects hold what users put there
 
 
 @functools.lru_cache(maxsize=1024)
@@ -270,8 +305,10 @@ def _attributes_of(kind: type) -> tuple[bool, tuple[str, ...]]:
 
 
 def _attributes(x: object) -> dict[str, Any] | None:
-    """The attributes of an object of the user's, or of a class."""
+    """The attributes of an object of the user's, or of a class or function that has some."""
     kind = type(x)
+    if isinstance(x, FunctionType):
+        return dict(vars(x)) or None
     if isinstance(x, type):
         if x.__module__.split(".")[0] in _OTHERS:
             return None
@@ -306,11 +343,18 @@ def contents(x: object) -> Contents | None:
 def _readers(kind: type) -> tuple[Callable[[Any], dict[Any, Any] | None] | None, bool]:
     """What reads the items of objects of a class, if they have any, and whether they may have
     attributes."""
-    found = items.dispatch(kind)
-    return (
-        None if found is items.dispatch(object) else found,
-        issubclass(kind, type) or _attributes_of(kind)[0],  # type: ignore[arg-type]
-    )
+    found: Any = items.dispatch(kind)
+    has_attributes = issubclass(kind, type | FunctionType) or _attributes_of(kind)[0]  # type: ignore[arg-type]
+    if found is items.dispatch(object):
+        is_pickled = not has_attributes and _has_own_state(kind)
+        found = _told_by(_pickled) if is_pickled else None
+    return found, has_attributes
+
+
+def _has_own_state(kind: type) -> bool:
+    """Whether a library's class defines its pickled state, as random generators and streams do."""
+    own, usual = (getattr(k, "__getstate__", None) for k in (kind, object))
+    return own is not usual and kind.__module__.split(".")[0] != "iris"
 
 
 def refill(x: Any, held: Contents) -> None:
@@ -495,9 +539,9 @@ class Reach:
             self._go_on(held, path)
             if _attributes(x) is not None:
                 self._methods(x if isinstance(x, type) else type(x))
-        elif isinstance(x, FunctionType):
+        if isinstance(x, FunctionType):
             self._function(x)
-        else:
+        elif held is None:
             self._work += [(v, path) for v in _called_by(x)]
 
     def _go_on(self, held: Contents, path: str) -> None:
@@ -587,6 +631,8 @@ def identifier(path: str) -> str:
 def changed_to(before: Mapping[Place, Any], now: Mapping[Place, Any], watched: Watched) -> str:
     """How what an object holds came to have other places."""
     path = watched.path
+    if any(isinstance(place.key, _State) for place in now):
+        return f"{path} changes"
     if isinstance(watched.object, Iterator):
         return f"the iterator {path} goes on"
     more = [p.within(path) for p in now if p not in before]
