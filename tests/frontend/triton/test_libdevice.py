@@ -170,6 +170,13 @@ def test_integers_of_24_bits_and_bytes(device: str) -> None:
     np.testing.assert_array_equal(given, np.array(picked, np.uint8).view(np.int32)[:, 0])
 
 
+def test_rounding_keeps_the_sign_of_zero(device: str) -> None:
+    x = floats(-0.0, 0.0, -0.25, 0.25, -0.5, 0.5, -2.5, 2.5, -np.inf)
+    given = found(libdevice.round, x, device=device)
+    expected = np.copysign(np.floor(np.abs(x.astype(float)) + 0.5), x).astype(np.float32)
+    np.testing.assert_array_equal(given.view(np.int32), expected.view(np.int32))
+
+
 def test_lengths(device: str) -> None:
     rng = np.random.default_rng(11)
     a, b, c, d = (rng.standard_normal(N).astype(np.float32) for _ in range(4))
