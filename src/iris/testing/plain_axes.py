@@ -16,6 +16,7 @@ from iris.testing.plain_tiles import (
     Plain,
     Refused,
     arithmetic,
+    as_dtype,
     as_number,
     as_plain,
     check_axis,
@@ -33,11 +34,12 @@ _TF32_BITS = 11
 _NAN = float("nan")
 
 
-def _added_in(dtype: DType, wanted: DType | None) -> DType:
-    if wanted is bool_:
-        raise Refused("a sum of bools")
+def _added_in(dtype: DType, wanted: DType | str | None) -> DType:
     if wanted is not None:
-        return wanted
+        chosen = as_dtype(wanted)
+        if chosen is bool_:
+            raise Refused("a sum of bools")
+        return chosen
     if dtype.is_float or dtype.bits >= 32:
         return dtype
     return u32 if dtype.kind is Kind.UNSIGNED else i32

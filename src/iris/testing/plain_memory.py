@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from iris.ir.types import i64
+from iris.ir.types import f32, i32, i64, u32
 from iris.testing.plain_tiles import (
     Plain,
     PlainPointer,
@@ -27,6 +27,8 @@ _UNBOUNDED = 1 << 31
 def _atomic(
     function: Callable[..., Any], pointer: PlainPointer, mask: Any, *operands: Any
 ) -> Plain:
+    if pointer.dtype not in (i32, u32, f32):
+        raise Refused("elements of another size than the hardware changes in one step")
     values = [as_plain(x, pointer.dtype) for x in operands]
     condition = as_plain(True if mask is None else mask)
     shape, inside = masked(pointer, mask, *values)
@@ -60,7 +62,7 @@ def _block(
         raise Refused("no block of a matrix")
     is_offset = bool(pointer.offset.data)
     if is_offset and (rows is None or cols is None):
-        raise Refused("a matrix of which nobody knows how much is left")
+        raise Refused("a matrix, and nobody knows how much of it is left")
     extents = pointer.array.shape if pointer.array.ndim == 2 else (_UNBOUNDED, stride)
     limits = zip(extents, (rows, cols), strict=True)
     height, width = (x if given is None else given for x, given in limits)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from functools import reduce
+from functools import cache, reduce
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,11 @@ class Refused(Exception):
     """The language refuses this, or it is an error of the program."""
 
 
+@cache
+def _all(shape: tuple[int, ...]) -> Array:
+    return np.ones(shape, np.bool_)
+
+
 class Plain:
     """A tile, or a scalar."""
 
@@ -42,8 +47,10 @@ class Plain:
 
     def __init__(self, data: Any, dtype: DType, counts: Any = True):
         self.data: Array = np.asarray(data).astype(HELD[dtype])
-        self.counts: Array = np.broadcast_to(counts, self.data.shape)
         self.dtype = dtype
+        self.is_whole = counts is True or bool(np.all(counts))  # whether every lane counts
+        shape = self.data.shape
+        self.counts: Array = _all(shape) if self.is_whole else np.broadcast_to(counts, shape)
         if not self.is_whole:
             self.data = np.where(self.counts, self.data, self.data.dtype.type(DEFINED))
         if dtype is bf16 and np.any(self.data.view(np.uint32) & _LOW_HALF):
@@ -55,21 +62,17 @@ class Plain:
     def shape(self) -> tuple[int, ...]:
         return self.data.shape
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether every lane counts."""
-        return bool(self.counts.all())
-
     def moved(self, function: Callable[[Array], Array]) -> Plain:
         """The same lanes in other places."""
-        return Plain(function(self.data), self.dtype, function(self.counts))
+        counts = self.is_whole or function(self.counts)
+        return Plain(function(self.data), self.dtype, counts)
 
     def filled(self, number: Any) -> Array:
         """The elements, with a number where none counts."""
         return np.where(self.counts, self.data, self.data.dtype.type(number))
 
-    def to(self, dtype: DType) -> Plain:
-        data = self.data
+    def to(self, dtype: DType | str) -> Plain:
+        dtype, data = as_dtype(dtype), self.data
         if self.dtype.is_float and dtype.is_integer:
             data = np.trunc(data.astype(np.float64))
             if not np.all((data >= dtype.low) & (data <= dtype.high) & (np.abs(data) < 2.0**53)):
@@ -110,6 +113,11 @@ class Plain:
         return Plain(~self.data, self.dtype, self.counts)
 
 
+def as_dtype(dtype: DType | str) -> DType:
+    """A dtype, also by its name."""
+    return DTYPES[dtype] if isinstance(dtype, str) else dtype
+
+
 def as_number(x: Plain) -> Plain:
     """Of a bool, 0 or 1."""
     return x.to(i32) if x.dtype is bool_ else x
@@ -134,8 +142,8 @@ def own_dtype(x: Plain | float) -> DType:
 
 
 def meeting(*operands: Any) -> DType:
-    """The dtype in which operands meet: a number gives way to what is no number, except where it is
-    of another kind that holds more."""
+    """The dtype in which operands meet: numbers give way to tiles and scalars, except where they
+    are of another kind that holds more."""
     tiles = [x.dtype for x in operands if isinstance(x, Plain)]
     numbers = [own_dtype(x) for x in operands if not isinstance(x, Plain)]
     if not tiles:
@@ -183,7 +191,7 @@ def arithmetic(function: Callable[[Array, Array], Array], a: Any, b: Any) -> Pla
 
 
 def divided(function: Callable[[Array, Array], Array], a: Any, b: Any) -> Plain:
-    """What is no number for 0 and for infinity."""
+    """A quotient or remainder of finite numbers, by another than 0."""
     x, y = map(as_number, alike(a, b))
     counts = x.counts & y.counts
     x, y = (Plain(v.data, v.dtype, counts) for v in (x, y))

@@ -34,6 +34,7 @@ from iris.testing.plain_tiles import (
     Refused,
     alike,
     arithmetic,
+    as_dtype,
     as_plain,
     check_axis,
     chosen,
@@ -100,11 +101,11 @@ class Words(AxisWords, FormulaWords, MemoryWords):
         return Plain(np.arange(start, stop), i32)
 
     @staticmethod
-    def full(shape: Any, value: Any, dtype: DType = f32) -> Plain:
-        return Words.broadcast_to(as_plain(value, dtype), shape)
+    def full(shape: Any, value: Any, dtype: DType | str = f32) -> Plain:
+        return Words.broadcast_to(as_plain(value, as_dtype(dtype)), shape)
 
     @staticmethod
-    def zeros(shape: Any, dtype: DType = f32) -> Plain:
+    def zeros(shape: Any, dtype: DType | str = f32) -> Plain:
         return Words.full(shape, 0, dtype)
 
     @staticmethod
@@ -129,11 +130,12 @@ class Words(AxisWords, FormulaWords, MemoryWords):
         return x.moved(lambda v: v.transpose(axes))
 
     @staticmethod
-    def cast(x: Any, dtype: DType) -> Plain:
+    def cast(x: Any, dtype: DType | str) -> Plain:
         return as_plain(x).to(dtype)
 
     @staticmethod
-    def bitcast(x: Plain, dtype: DType) -> Plain:
+    def bitcast(x: Plain, dtype: DType | str) -> Plain:
+        dtype = as_dtype(dtype)
         if x.dtype.bits != dtype.bits or {bool_, bf16} & {x.dtype, dtype}:
             raise Refused("other bits")
         bits = np.ascontiguousarray(x.data).view(HELD[dtype]).reshape(x.shape)

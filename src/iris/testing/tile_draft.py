@@ -28,7 +28,7 @@ WITH_ARRAYS = ("i32", "f32", "u8", "u32", "i8", "f16", "bool", "i64", "i16", "u1
 _FLOATS = ("f32", "f16", "bf16")
 _ALL = (*WITH_ARRAYS, "bf16")
 SHAPES = ((8,), (4, 4), (2, 4), (4,), (4, 2), (2, 2, 4), (1, 4), (2, 4, 2), (4, 1), (16,), ())
-_MATRICES = ((16, 5), (4, 16), (16, 16), (3, 8), (5, 7))
+_MATRICES = ((16, 5), (4, 16), (16, 16), (3, 8), (5, 7), (2, 4, 8))
 _SPECIAL = (np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 2.0)
 # A grid, and one of its programs, which does all that the kernel does.
 _GRIDS: tuple[tuple[Any, tuple[int, int, int]], ...] = (
@@ -185,7 +185,7 @@ class TileDraft:
         return self.some(lambda x: bool(x.shape))
 
     def ranked(self) -> str:
-        """One with axes, as often as not with several, of which one may be taken for another."""
+        """One with axes, as often as not with several: one of these may be taken for another."""
         several = self.choices.flag() and any(x.data.ndim > 1 for x in self.values.values())
         return self.some(lambda x: x.data.ndim > several)
 
@@ -197,9 +197,8 @@ class TileDraft:
         return self.some(lambda x: x.dtype.is_integer)
 
     def number(self) -> str:
-        return self.choices.of(
-            ("2", "1", "3", "0", "0.5", "-1", "-1.5", "True", "-0.0", "7", "200")
-        )
+        numbers = ("2", "1", "3", "0", "0.5", "-1", "-1.5", "True", "-0.0", "7", "200")
+        return self.choices.of((*numbers, "1e6", "3000000000"))
 
     def operand(self, beside: str = "") -> str:
         """A value, a number, or a value in another shape or dtype: mostly one that fits beside
@@ -215,7 +214,10 @@ class TileDraft:
         return f"{self.some()}.to({self.dtype()})" if style == 6 else self.scalar()
 
     def dtype(self) -> str:
-        return f"iris.{written(DTYPES[self.choices.of(self.dtypes)])}"
+        dtype = self.choices.of(self.dtypes)
+        if self.choices.flag(8) and not self.is_triton:
+            return f'"{dtype}"'
+        return f"iris.{written(DTYPES[dtype])}"
 
     def axis(self, x: str) -> int:
         """One of its axes, at times counted from the last."""

@@ -46,8 +46,9 @@ _EXTREMES = (0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 2.0**-149, 2.0**-24,
 _HIGH_HALF = 0xFFFF0000
 
 
-def _arguments(kernel: TileDraft, dtype: str, number: int) -> str:
-    """Loads of numbers that a formula may be wrong at."""
+def _arguments(kernel: TileDraft, dtype: str, number: int = 0) -> str:
+    """Loads of numbers that a formula may be wrong at: the only one, the first or the second; of
+    several, special ones meet."""
     choices, name = kernel.choices, f"{_ARGUMENTS[dtype]}{number}"
     if name not in kernel.arrays:
         rng = np.random.default_rng(choices.below(256))
@@ -62,6 +63,8 @@ def _arguments(kernel: TileDraft, dtype: str, number: int) -> str:
                 rng.choice(_EXTREMES, 2),
             ]
         )
+        many = 8 if number else 0
+        sizes[:many] = rng.choice(_EXTREMES, many)
         with np.errstate(over="ignore"):
             data = (signs * sizes).astype(np.float16 if dtype == "f16" else np.float32)
         if dtype == "bf16":  # whose numbers are such
@@ -78,9 +81,9 @@ def _formula(kernel: TileDraft) -> Line:
     """A function of one number or two, which no line uses."""
     choices = kernel.choices
     dtype = choices.of(("f32", "f32", "f32", "f16", "bf16"))
-    if choices.flag(4):
+    if choices.flag(3):
         word, style = choices.of([*OF_TWO]), choices.below(4)
-        x, y = (_arguments(kernel, dtype, number) for number in range(2))
+        x, y = (_arguments(kernel, dtype, number) for number in (1, 2))
         pair = [x, y if style else choices.of(("2.0", "0.5", "-1.0", "3.0"))]
         if choices.flag():
             pair.reverse()
@@ -89,7 +92,7 @@ def _formula(kernel: TileDraft) -> Line:
         return assigned(f"iris.{word}({', '.join(pair)})")
     word = choices.of([*OF_ONE])
     numbers = ("2.5", "0.25", "-0.75", "0", "30", "1e-5", "-7.0")
-    others = (_arguments(kernel, dtype, 0), kernel.some(), choices.of(numbers))
+    others = (_arguments(kernel, dtype), kernel.some(), choices.of(numbers))
     return assigned(f"iris.{word}({others[min(choices.below(8), 3) % 3]})")
 
 
@@ -101,10 +104,10 @@ def _of_libdevice(kernel: TileDraft) -> Line:
         given = [kernel.integer() for _ in range(libdevice.OF_INTEGERS[word])]
         return assigned(f"libdevice.{word}({', '.join(given)})")
     if choices.flag(4):
-        x, y = (_arguments(kernel, "f32", number) for number in range(2))
+        x, y = (_arguments(kernel, "f32", number) for number in (1, 2))
         pair = (x, y if choices.flag() else choices.of(("2.0", "0.5", "-1.0", "3.0")))
         return assigned(f"libdevice.{choices.of([*libdevice.OF_TWO])}({', '.join(pair)})")
-    return assigned(f"libdevice.{choices.of([*libdevice.OF_ONE])}({_arguments(kernel, 'f32', 0)})")
+    return assigned(f"libdevice.{choices.of([*libdevice.OF_ONE])}({_arguments(kernel, 'f32')})")
 
 
 def _by_chosen_pointer(kernel: TileDraft) -> Line:
@@ -128,6 +131,12 @@ def _by_chosen_pointer(kernel: TileDraft) -> Line:
         value = f", other={kernel.operand()}" if mask else ""
         return assigned(f"iris.load({at}{masked}{value})")
     stored = f"iris.store({at}, {kernel.operand()}{masked})"
+    if choices.flag(3):
+        words = ("add({}, {}{})", "max({}, {}{})", "cas({}, {}, 1{})", "exchange({}, {}{})")
+        word = choices.of(words)
+        stored = f"iris.atomic_{word.format(at, kernel.operand(), masked)}"
+        if choices.flag():
+            return assigned(stored)
     loaded = f"iris.load({choices.of((one, other))}{lanes})"
     return Line(f"{stored}\n{{0}} = {loaded}", f"[{stored}, {loaded}][1]")
 
@@ -238,7 +247,7 @@ def _shaped(kernel: TileDraft) -> Line:
     if style == 4:
         return assigned(f"iris.full({shape or (4,)}, {kernel.scalar()}, {kernel.dtype()})")
     count = kernel.values[x].data.size
-    fitting = [s for s in SHAPES if prod(s) == count and s] or [(count,)]
+    fitting = [s for s in SHAPES if prod(s) == count] or [(count,)]
     return assigned(f"iris.reshape({x}, {choices.of(fitting)})")
 
 
@@ -369,31 +378,34 @@ def _multiplied(kernel: TileDraft) -> Line:
 
 
 def _counted(kernel: TileDraft) -> Line:
-    style = kernel.choices.below(6)
-    if style == 5:
-        n = kernel.choices.of((1, 3, 7, 8, 9, 0))
-        forms = ("iris.next_power_of_2({})", "iris.cdiv({}, 4)", "iris.cdiv(-{}, 4)")
-        return assigned(f"iris.full((4,), {kernel.choices.of(forms).format(n)}, iris.i32)")
-    if style == 4:
-        axis = kernel.choices.below(3)
-        word = kernel.choices.of(("program_id", "num_programs"))
-        return assigned(f"iris.{word}({axis})", f"iris.cast({kernel.place(word, axis)}, iris.i32)")
+    """Integers that are known without any array, and how often some occur."""
+    choices, style = kernel.choices, kernel.choices.below(4)
     if style == 3:
-        if kernel.choices.flag():  # of 64 bits that differ, as where a number is hashed
+        n = choices.of((1, 3, 7, 8, 9, 0))
+        forms = ("iris.next_power_of_2({})", "iris.cdiv({}, 4)", "iris.cdiv(-{}, 4)")
+        return assigned(f"iris.full((4,), {choices.of(forms).format(n)}, iris.i32)")
+    if style == 2:
+        axis, word = choices.below(3), choices.of(("program_id", "num_programs"))
+        return assigned(f"iris.{word}({axis})", f"iris.cast({kernel.place(word, axis)}, iris.i32)")
+    if style == 1:
+        return assigned(_histogram(kernel, kernel.shaped()))
+    first, count = choices.of((0, 1, -2, 5)), choices.of((4, 8, 2))
+    return assigned(f"iris.arange({first}, {first + count})")
+
+
+def _of_integers(kernel: TileDraft) -> Line:
+    """Quotients rounded up, and high halves of products."""
+    choices = kernel.choices
+    if choices.flag():
+        if choices.flag():  # of 64 bits that differ, as where a number is hashed
             a, b = (f"{kernel.integer()}.to(iris.u64) * {_HASHING}" for _ in range(2))
         else:
             a, b = (kernel.some(lambda x: x.dtype in _LONG) for _ in range(2))
         return assigned(f"iris.umulhi({a}, {b})")
-    if style == 2:
-        return assigned(_histogram(kernel, kernel.shaped()))
-    if style == 0:
-        x, divisor = kernel.integer(), kernel.choices.of(("2", "3", "4", "100", kernel.integer()))
-        if kernel.choices.flag():  # near the greatest that there are
-            x = f"{x} & 7 ^ {kernel.values[x].dtype.high}"
-        return assigned(f"iris.cdiv({x}, {divisor})")
-    first = kernel.choices.of((0, 1, -2, 5))
-    count = kernel.choices.of((4, 8, 2))
-    return assigned(f"iris.arange({first}, {first + count})")
+    x, divisor = kernel.integer(), choices.of(("2", "3", "-3", "4", "-4", kernel.integer(), "m"))
+    if choices.flag():  # near the greatest that there are
+        x = f"{x} & 7 ^ {kernel.values[x].dtype.high}"
+    return assigned(f"iris.cdiv({x}, {divisor})")
 
 
 def _matrix(kernel: TileDraft) -> Line:
@@ -402,14 +414,14 @@ def _matrix(kernel: TileDraft) -> Line:
     choices = kernel.choices
     name = choices.of(("B", "B", "A0", "W"))
     whole, size = kernel.arrays[name].shape, kernel.arrays[name].size
-    height, width = whole if len(whole) > 1 else (max(1, size // 4), 4)
+    height, width = whole[-2:] if len(whole) > 1 else (max(1, size // 4), 4)
     places = ("0", "n", "1", "-1", "2", "m", "3")
     row, column = choices.of(places), choices.of(places)
     shape = choices.of(((4, 4), (2, 4), (4, 8), (2, 2), (8, 4)))
     start = choices.of(("", "", " + 1", " + n"))
     rows = choices.of((None, None, "n", "m", height, height - 1))
     columns = choices.of((None, None, width, width - 1, "n"))
-    if start:
+    if start or len(whole) > 2:
         rows, columns = rows or height - 1, columns or width - 1
     given = "".join([f", {k}={x}" for k, x in (("rows", rows), ("cols", columns)) if x is not None])
     at = f"{name}{start}, {row}, {column}, {width}"
@@ -600,7 +612,7 @@ def _repeated(kernel: TileDraft) -> Line:
 # How often each is drawn: by how many words it has, and how many ways to call them.
 MAKERS: tuple[Callable[[TileDraft], Line], ...] = (
     *[_binary] * 3,
-    _unary,
+    *[_unary] * 2,
     _compared,
     *[_converted] * 2,
     *[_chosen] * 2,
@@ -612,6 +624,7 @@ MAKERS: tuple[Callable[[TileDraft], Line], ...] = (
     *[_rearranged] * 3,
     *[_multiplied] * 2,
     *[_counted] * 2,
+    *[_of_integers] * 2,
     *[_formula] * 4,
     *[_random] * 2,
     *[_loaded] * 2,
