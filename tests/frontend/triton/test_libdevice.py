@@ -97,8 +97,12 @@ def test_special_functions_at_their_ends(device: str) -> None:
     np.testing.assert_array_equal(np.signbit(given), np.signbit(x[:6]))
 
 
-def test_the_remainder_by_nan_is_nan(device: str) -> None:
+def test_the_remainder_by_nan_or_of_infinity_is_nan(device: str) -> None:
     x, y = np.full(N, 3, np.float32), np.full(N, np.nan, np.float32)
+    assert np.isnan(found(libdevice.remainder, x, y, device=device)).all()
+    y[:] = 3e38
+    y[:4] = np.inf, -np.inf, 2, 0
+    x[:] = -np.inf
     assert np.isnan(found(libdevice.remainder, x, y, device=device)).all()
     x[:4] = 1, -1, 2, np.nan
     given = found(libdevice.erfinv, x, device=device)[:4]
