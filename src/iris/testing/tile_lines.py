@@ -114,9 +114,15 @@ def _by_chosen_pointer(kernel: TileDraft) -> Line:
     """Load or store through a pointer that is chosen among two arrays, or two places of one,
     where a mask holds."""
     choices, shape = kernel.choices, kernel.choices.of(((4,), (2, 2), (2,)))
-    one, other = choices.of((("W", "W"), ("W", "A0"), ("A1", "A0"), ("A0", "A0")))
-    if choices.flag():
-        one, other = other, one
+    names = [name for name in kernel.arrays if name[0] in "AW"]
+    several = [
+        (x, y)
+        for x in names
+        for y in names
+        if x != y and kernel.arrays[x].dtype == kernel.arrays[y].dtype
+    ]
+    alike = [choices.of(several)] * 6 if several else []
+    one, other = choices.of([("W", "W"), ("A0", "A0"), *alike])
     first, second = choices.of(("", " + 1", " + n", " + 4")), choices.of(("", " + 2", " + n"))
     lanes = kernel.lanes(shape)
     inner, outer = choices.of(((lanes, ""), ("", lanes)))
@@ -624,15 +630,15 @@ MAKERS: tuple[Callable[[TileDraft], Line], ...] = (
     *[_rearranged] * 3,
     *[_multiplied] * 2,
     *[_counted] * 2,
-    *[_of_integers] * 2,
-    *[_formula] * 4,
+    _of_integers,
+    *[_formula] * 6,
     *[_random] * 2,
     *[_loaded] * 2,
     *[_matrix] * 3,
     *[_stored_and_read] * 3,
-    *[_by_chosen_pointer] * 2,
+    *[_by_chosen_pointer] * 3,
     _walked,
-    _joined,
+    *[_joined] * 2,
     *[_branched] * 2,
     *[_repeated] * 2,
 )
