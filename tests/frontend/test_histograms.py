@@ -37,6 +37,25 @@ def test_elements_are_counted(dtype: Any, bins: int) -> None:
         np.testing.assert_array_equal(out, np.concatenate(expected))
 
 
+@iris.kernel
+def counts_of_some(X, Out, M, BINS: iris.constexpr):
+    at = iris.arange(0, 16)
+    x = iris.load(X + at, mask=at < M)
+    bins = iris.arange(0, BINS)
+    iris.store(Out + bins, iris.histogram(x, BINS))
+    iris.store(Out + BINS + bins, iris.histogram(x, BINS, x >= 0))
+
+
+@pytest.mark.parametrize("device", ["interp", "interp:metal"])
+@pytest.mark.parametrize("bins", [8, 16, 32])
+def test_counts_of_a_tile_without_a_lane_that_counts_do_not_count(bins: int, device: str) -> None:
+    for lanes in (0, 3):
+        out = np.full(2 * bins, 77, np.int32)
+        counts_of_some[1](np.full(16, 2, np.int32), out, lanes, BINS=bins, device=device)
+        expected = np.bincount([2] * lanes, minlength=bins) if lanes else np.full(bins, 77)
+        np.testing.assert_array_equal(out, np.concatenate([expected, expected]))
+
+
 @pytest.mark.parametrize(
     "call, kind, says",
     [

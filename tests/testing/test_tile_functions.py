@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,9 +11,9 @@ from hypothesis import given, settings
 
 import iris
 from iris import errors
-from iris.frontend import vocabulary
-from iris.ir.types import DType, u8
-from iris.testing import plain_tiles, tile_functions
+from iris.frontend import formulas, joins_and_sorts, language, memory, philox, vocabulary
+from iris.ir.types import DType, f16, f32, u8
+from iris.testing import plain_formulas, plain_tiles, tile_functions
 from iris.testing.choices import Choices
 from support import counts
 
@@ -48,12 +49,71 @@ def test_kernels_vary() -> None:
         "cdiv(",
         "iris.u32) % 7",
         " or v",
+        "reverse=True",
+        "tile_store",
+        "program_id",
+        "randn",
+        "asinh(",
+        "libdevice.",
+        "volatile",
     )
     for kernel in drawn(150):
         found.update(part for part in parts if part in kernel.text)
         dtypes.update(str(value.dtype) for value in kernel.results.values())
     assert min(found[part] for part in parts) >= 2, found
     assert len(dtypes) == 12, dtypes
+
+
+def test_lanes_that_do_not_count_and_numbers_that_are_not_exact_are_stored() -> None:
+    kernels = drawn(60)
+    results = [x for kernel in kernels for x in kernel.results.values()]
+    assert sum(not x.counts.all() for x in results) > 20
+    assert sum(isinstance(x, plain_formulas.Near) for x in results) > 20
+    assert sum(bool(np.any(np.isnan(x.data))) for x in results if x.dtype.is_float) > 10
+
+
+def near(number: float, error: float = 0.0) -> plain_formulas.Near:
+    return plain_formulas.Near(np.float64(number), f16, np.bool_(True), error)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("known", "found", "holds"),
+    [
+        (near(1.5), 1.5, True),
+        (near(1.5), 1.501, False),
+        (near(1.5, 0.01), 1.501, True),
+        (near(0.0, 0.01), -0.0, False),
+        (near(0.0, 0.01), 0.001, False),
+        (near(-1e-9, 0.01), 0.0, False),
+        (near(np.inf, 1e9), 65504.0, False),
+        (near(65530.0, 64.0), np.inf, True),
+        (near(1e9), np.inf, True),
+        (near(1e9), np.nan, False),
+        (near(np.nan), np.nan, True),
+        (near(np.nan), 1.0, False),
+    ],
+)
+def test_a_number_is_near_another(known: plain_formulas.Near, found: float, holds: bool) -> None:
+    assert known.holds(np.asarray(found)) is holds
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "wrong"),
+    [
+        (joins_and_sorts, "_last", lambda dtype, descending: 0),
+        (philox, "uniform", lambda x: iris.cast(x, f32) * 2.0**-32),
+        (formulas, "_LN2", 0.69),
+        (memory, "_UNBOUNDED", 3),
+        (language, "kept_axis", lambda reduced, axis, rank: reduced),
+    ],
+)
+def test_a_wrong_word_is_found(
+    owner: Any, name: str, wrong: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(owner, name, wrong)
+    with pytest.raises(AssertionError, match="def drawn"):
+        for kernel in drawn(300):
+            kernel.check()
 
 
 def test_a_wrong_rule_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

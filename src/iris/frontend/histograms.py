@@ -52,12 +52,16 @@ def histogram(x: Traced, bins: int, mask: Any = None) -> Traced:
             equal = binary(math.And, equal, spread(in_shape(holds, *column), shape))
         return total(cast(equal, i32), 0)
 
+    first_counts = counts_from(constant(0, i32))
     if size == together:
-        return counts_from(constant(0, i32))
+        return first_counts
     rows = size // together
     row_numbers = in_shape(arange(0, rows), rows, 1)
-    bounds = [constant(n, i32).value for n in (0, rows, 1)]
-    op = control.For(*bounds, [constant(0, i32, (rows, together)).value])
+    bounds = [constant(n, i32).value for n in (1, rows, 1)]
+    # Each other row has the first counts, too, until its own turn: like these, the counts of a tile
+    # of which no lane counts do not count.
+    start = spread(in_shape(first_counts, 1, together), (rows, together))
+    op = control.For(*bounds, [start.value])
     current().insert(op)
     builder = current().builder
     outer, builder.region = builder.region, op.body

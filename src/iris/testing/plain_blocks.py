@@ -1,15 +1,16 @@
-"""The blocks of arrays that Triton's language has, in NumPy: beside the words of `plain_tiles`."""
+"""The blocks of arrays that Triton's language has, in NumPy: beside the words of `plain_words`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from iris.testing.plain_tiles import Plain, PlainPointer, Refused, Words, as_plain
+from iris.testing.plain_tiles import Plain, PlainPointer, Refused, as_plain
+from iris.testing.plain_words import Words
 
 Array = npt.NDArray[Any]
 
@@ -62,6 +63,16 @@ class PlainDescriptor:
         replace(self.whole, offsets=offsets).write(value, range(len(offsets)))
 
 
+def _of_floats(function: Callable[[Any], Plain]) -> Callable[..., Plain]:
+    """Of an integer, what it gives of that as a float."""
+
+    def found(x: Any) -> Plain:
+        value = as_plain(x)
+        return function(value if value.dtype.is_float else value.to(Words.f32))
+
+    return staticmethod(found)
+
+
 class TritonWords(Words):
     """The names that a kernel of Triton finds in `tl`."""
 
@@ -88,8 +99,8 @@ class TritonWords(Words):
         return Words.sum(_bools_as_u32(x), axis, keepdims, dtype)
 
     @staticmethod
-    def cumsum(x: Any, axis: int = 0, dtype: Any = None) -> Plain:
-        return Words.cumsum(_bools_as_u32(x), axis, dtype)
+    def cumsum(x: Any, axis: int = 0, dtype: Any = None, reverse: bool = False) -> Plain:
+        return Words.cumsum(_bools_as_u32(x), axis, dtype, reverse)
 
     @staticmethod
     def max(x: Any, axis: Any = None, keepdims: bool = False) -> Plain:
@@ -98,6 +109,8 @@ class TritonWords(Words):
     @staticmethod
     def min(x: Any, axis: Any = None, keepdims: bool = False) -> Plain:
         return Words.min(_of_32_bits(x), axis, keepdims)
+
+    floor, ceil = map(_of_floats, (Words.floor, Words.ceil))
 
     @staticmethod
     def topk(x: Any, k: int, axis: int = -1) -> Plain:
@@ -112,6 +125,7 @@ class TritonWords(Words):
         other: Any = 0,
         boundary_check: Sequence[int] = (),
         padding_option: str = "zero",
+        volatile: bool = False,
     ) -> Plain:
         if isinstance(pointer, PlainBlock):
             return pointer.read(boundary_check, padding_option)

@@ -19,6 +19,7 @@ where the new one does not count.
 
 from __future__ import annotations
 
+import inspect
 import linecache
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -759,6 +760,9 @@ def evaluated(text: str, **names: Any) -> dict[str, Any]:
     """What names mean after some source has run; Python can show its lines."""
     file = f"<drawn kernel {next(_fresh)}>"
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    # Else `inspect` would look for the file in all modules that there are, which takes longer than
+    # most else that is done with the source.
+    inspect.modulesbyfile[file] = __name__
     scope: dict[str, Any] = {**names, "iris": iris, "__name__": "drawn"}
     exec(compile(text, file, "exec"), scope)
     return scope

@@ -97,8 +97,12 @@ def test_special_functions_at_their_ends(device: str) -> None:
     np.testing.assert_array_equal(np.signbit(given), np.signbit(x[:6]))
 
 
-def test_the_remainder_by_nan_is_nan(device: str) -> None:
+def test_the_remainder_by_nan_or_of_infinity_is_nan(device: str) -> None:
     x, y = np.full(N, 3, np.float32), np.full(N, np.nan, np.float32)
+    assert np.isnan(found(libdevice.remainder, x, y, device=device)).all()
+    y[:] = 3e38
+    y[:4] = np.inf, -np.inf, 2, 0
+    x[:] = -np.inf
     assert np.isnan(found(libdevice.remainder, x, y, device=device)).all()
     x[:4] = 1, -1, 2, np.nan
     given = found(libdevice.erfinv, x, device=device)[:4]
@@ -168,6 +172,13 @@ def test_integers_of_24_bits_and_bytes(device: str) -> None:
     ]
     given = found(libdevice.byte_perm, a, b, c, dtype=np.int32, device=device)
     np.testing.assert_array_equal(given, np.array(picked, np.uint8).view(np.int32)[:, 0])
+
+
+def test_rounding_keeps_the_sign_of_zero(device: str) -> None:
+    x = floats(-0.0, 0.0, -0.25, 0.25, -0.5, 0.5, -2.5, 2.5, -np.inf)
+    given = found(libdevice.round, x, device=device)
+    expected = np.copysign(np.floor(np.abs(x.astype(float)) + 0.5), x).astype(np.float32)
+    np.testing.assert_array_equal(given.view(np.int32), expected.view(np.int32))
 
 
 def test_lengths(device: str) -> None:

@@ -309,8 +309,7 @@ def round(x: Any) -> Traced:
     """The nearest integer, halves away from zero."""
     size: Any = unary(math.Abs, x)
     below: Any = unary(math.Floor, size)
-    nearest: Any = where(size - below >= 0.5, below + 1, below)
-    return where(x < 0, -nearest, nearest)
+    return copysign(where(size - below >= 0.5, below + 1, below), x)
 
 
 def _rounded(to: Callable[[Any], Traced], dtype: DType, name: str) -> Callable[[Any], Traced]:

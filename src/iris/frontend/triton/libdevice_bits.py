@@ -89,7 +89,7 @@ def remainder(x: Any, y: Any) -> Any:
     less = left - size
     nearer = where(less - size >= -less, less - size, less)
     found = where(less > -left, nearer, left) * copysign(1.0, number)
-    return where(by == by, found, by)
+    return where((abs(number) < _INF) & (by == by), found, float("nan"))
 
 
 @word
