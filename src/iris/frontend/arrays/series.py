@@ -15,6 +15,7 @@ from iris.frontend.arrays.array_values import (
     reshaped,
     shape_of,
     spread,
+    strong,
     traced,
     unify,
 )
@@ -125,7 +126,7 @@ def polyval(p: Any, x: Any) -> TracedArray:
     coefficients = operand(p)
     if not isinstance(coefficients, (TracedArray, np.ndarray)) or coefficients.ndim != 1:
         raise error_here(ShapeError, "the coefficients of np.polyval are a vector")
-    places = traced(x)
+    places = traced(strong(x))
     found = spread(0, places.element, places.shape)
     for coefficient in list(coefficients):
         found = binary(math.Add, binary(math.Mul, found, places), coefficient)
