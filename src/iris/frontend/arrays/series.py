@@ -109,6 +109,8 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: Any = -1) -> TracedArr
     if x is None:
         return sum(divide(binary(math.Mul, dx, both), 2.0), at)
     places = traced(x)
+    if places.ndim == 1 and places.size != heights.shape[at]:
+        raise error_here(ShapeError, f"{places} does not go with axis {at} of {heights}")
     if places.ndim == 1:
         steps = _step(places, 0)
         steps = reshaped(steps, (size, *(1,) * (heights.ndim - at - 1)))
