@@ -45,10 +45,6 @@ UNCALLED = {
     "np.einsum": "lines of products call it",
     **dict.fromkeys(("np.where", "np.take_along_axis"), "lines that choose call them"),
     **dict.fromkeys(
-        ("np.array", "np.asarray", "np.asanyarray", "np.ascontiguousarray", "np.linspace"),
-        "they are told of a traced array by like= alone, which NumPy itself does not take",
-    ),
-    **dict.fromkeys(
         (
             "np.arange",
             "np.empty",
@@ -59,12 +55,13 @@ UNCALLED = {
             "np.tri",
             "np.zeros",
         ),
-        "they are told of a traced array by like= alone, which NumPy itself does not take",
+        "they are told of a traced array by like= alone, and need none else",
     ),
     **dict.fromkeys(
         ("np.shape", "np.ndim", "np.size", "np.result_type", "np.iscomplexobj", "np.isrealobj"),
         "they give no array",
     ),
+    "np.linspace": "forms call it",
     "np.empty_like": "new memory holds anything",
     "np.row_stack": "NumPy warns of it",
 }

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 
 from iris.frontend.arrays.protocol import UFUNCS
-from iris.testing import array_probes
-from iris.testing.array_probes import BYTES, Probe, Probes
+from iris.testing import array_probe, array_probes
+from iris.testing.array_probe import BYTES
+from iris.testing.array_probes import Probe, Probes
 from iris.testing.numpy_expressions import Expression, in_bf16
 from support import counts
 
@@ -48,7 +49,7 @@ def test_probes_vary() -> None:
                 zeros = np.sum(np.signbit(x) & (x == 0))
                 numbers = np.add(numbers, (np.isnan(x).sum(), np.isinf(x).sum(), zeros)).tolist()
     assert min(parts[part] for part in known) >= 5, parts
-    assert dtypes.keys() == {*array_probes.DTYPES}
+    assert dtypes.keys() == {*array_probe.DTYPES}
     assert min(numbers) >= 50, numbers
 
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from iris.frontend.arrays import selection
 from iris.frontend.arrays.protocol import FUNCTIONS, UFUNCS, name_of
 from iris.testing import numpy_forms
-from iris.testing.array_probes import BYTES
+from iris.testing.array_probe import BYTES
 from iris.testing.numpy_calls import call_of, callees
 from iris.testing.numpy_forms import Form, Forms
 from support import counts

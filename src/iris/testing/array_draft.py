@@ -85,6 +85,14 @@ def whole_product(x: Any, y: Any) -> Any:
 
 _SUMMED = {"i": (np.int64, np.int32), "u": (np.uint64, np.uint32)}
 
+
+def wide(x: Any) -> Any:
+    """Factors of a product, whose integers Iris sums in 32 bits or more; NumPy does in 64."""
+    if not isinstance(x, np.ndarray) or x.dtype.kind not in "iu":
+        return x
+    return x.astype(_SUMMED[x.dtype.kind][0])
+
+
 NAMES = {
     "np": np,
     "set_at": set_at,
@@ -92,6 +100,7 @@ NAMES = {
     "halves": halves,
     "of_halves": of_halves,
     "whole_product": whole_product,
+    "wide": wide,
 }
 
 
@@ -110,6 +119,7 @@ class ArrayDraft:
 
     makers: ClassVar[Sequence[Maker]]  # of lines
     most_lines: ClassVar[int] = LINES
+    tries: ClassVar[int] = 2 * LINES
 
     def __init__(self, choices: Choices):
         self.choices = choices
@@ -124,7 +134,7 @@ class ArrayDraft:
         for number in range(choices.of((2, 3))):
             self.values[f"a{number}"] = self.arguments[f"a{number}"] = self._argument()
         self.exact = [*self.values]
-        for _ in range(2 * self.most_lines):
+        for _ in range(self.tries):
             if len(self.lines) < self.most_lines:
                 self._try(choices.of(self.makers)(self))
 
@@ -195,7 +205,10 @@ class ArrayDraft:
         wide = {k: x.astype(WIDE.get(x.dtype.kind, x.dtype)) for k, x in self.values.items()}
         text = line.text.replace("float32", "float64")
         own = value.astype(narrow(value))
-        exact = np.asarray(_evaluated(text, {**self.numbers, **wide}))
+        try:
+            exact = np.asarray(_evaluated(text, {**self.numbers, **wide}))
+        except REFUSED:  # to cast without a copy
+            return None
         if own.shape != exact.shape or (value.dtype == np.float16 and np.any(_unit(value))):
             return None
         off = np.abs(np.subtract(own, exact, dtype=np.float64))

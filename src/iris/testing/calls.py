@@ -80,6 +80,7 @@ class _Short(Function):
     """A function of few lines, which returns the last and maybe others."""
 
     most_lines = 8
+    tries = 16
     makers = (*Function.makers, *[_by_number] * 14)
 
     def __init__(self, choices: Choices):

@@ -90,6 +90,7 @@ class Expression:
     arguments: Mapping[str, Array]
     adds: bool = False  # numbers of 16 bits in 32
     tells_signs: bool = False  # of zeros
+    must_take: bool = False  # where NumPy does
 
     @property
     def source(self) -> str:
@@ -119,6 +120,8 @@ class Expression:
         try:
             traced = function.trace(function.bind([*self.arguments.values()], {}))
         except UserError:
+            if self.must_take:
+                raise
             return
         (func,) = traced.module
         assert isinstance(func, Func)
@@ -129,17 +132,22 @@ class Expression:
             if has_floats and ("int" in self.text or expected[0].dtype.kind in "iu"):
                 return  # which may not hold a float
             raise
-        bounded = Expected.of_function(func, given).results
+        for was, now in zip(expected, returned, strict=True):
+            may_be = self._may_be(now.dtype, was.dtype)
+            assert now.shape == was.shape and may_be, self._shown(now, was)
+        # NumPy adds floats in their own dtype.
+        is_rough = self.adds and any(x.kind == "f" for x in dtypes)
+        if not is_rough and all(map(self._is_same, returned, expected)):
+            return
         in_halves = np.float16 in dtypes and "float32" not in f"{self.text}{dtypes}"
         widened = _widened(self.arguments, in_halves)
         wide = by_numpy(self.text.replace("float32", "float64"), widened) or expected
+        if is_rough and all(map(self._is_same, returned, wide)):
+            return
+        bounded = Expected.of_function(func, given).results
         for was, exact, now, result in zip(expected, wide, returned, bounded, strict=True):
-            may_be = self._may_be(now.dtype, was.dtype)
-            assert now.shape == was.shape and may_be, self._shown(now, was)
             is_whole = now.dtype.kind != "f"
-            # NumPy adds floats in their own dtype.
-            is_rough = self.adds and not is_whole and any(x.kind == "f" for x in dtypes)
-            correct = [exact] if is_rough else [exact, was]
+            correct = [exact] if is_rough and not is_whole else [exact, was]
             if exact.shape != was.shape or (is_whole and not has_floats):
                 correct = [was]
             with np.errstate(all="ignore"):
@@ -151,6 +159,13 @@ class Expression:
             if self.tells_signs and now.dtype.kind == "f":
                 signs = [np.signbit(now) == np.signbit(x) for x in correct]
                 assert np.all((now != 0) | np.any(signs, axis=0)), self._shown(now, was)
+
+    def _is_same(self, now: Array, was: Array) -> bool:
+        """Whether nothing is rounded: then no error needs to be known."""
+        with np.errstate(all="ignore"):
+            was = was.astype(now.dtype)
+        same = now.shape == was.shape and np.array_equal(now, was, equal_nan=now.dtype.kind == "f")
+        return same and not (self.tells_signs and np.any(np.signbit(now) != np.signbit(was)))
 
     def _fails(self, error: IndexError) -> None:
         """Assert that it is an error, of Python or of the program."""
@@ -176,6 +191,8 @@ class Expression:
         """Whether Iris may have a dtype where NumPy has another, if any, of the same kind."""
         if self.tells_signs and {x.dtype for x in self.arguments.values()} == {was}:
             return now == was
+        if now.kind in "iu" and now.itemsize < min(was.itemsize, 4):
+            return False  # in which sums wrap
         return now.kind == was.kind or {now.kind, was.kind} == {"i", "u"}
 
 

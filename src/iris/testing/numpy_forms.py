@@ -25,15 +25,16 @@ from hypothesis import strategies as st
 from iris.errors import UserError
 from iris.frontend.arrays.array_function import ArrayFunction
 from iris.testing.array_draft import REFUSED, Line
-from iris.testing.array_probes import BYTES, Probe, adding, ends, telling
-from iris.testing.numpy_calls import Callee, call_of, callees
+from iris.testing.array_probe import BYTES, ArrayProbe, ends
+from iris.testing.array_probes import called
+from iris.testing.array_sums import FALSE, contracted, in_series, multiplied
+from iris.testing.numpy_calls import Callee, callees
 from iris.testing.numpy_expressions import NAMES, Expression
 from iris.testing.sources import defined
 
 Array = npt.NDArray[Any]
 TOGETHER = 20
 _WHOLE = ("int8", "uint8", "int16", "uint16", "int32", "uint32")
-_FALSE = "np.any((a0 > 1) & (a0 < 1))"  # which is traced
 _OPERATORS = ("+", "-", "*", "//", "%", "&", "|", "==", "<", ">=")
 
 
@@ -43,11 +44,10 @@ def keywords() -> Sequence[tuple[Callee, str]]:
     return [(one, name) for some in callees() for one in some for name in one.options]
 
 
-class Form(Probe):
+class Form(ArrayProbe):
     """An expression that may be one that Iris must take, or refuse, as NumPy does."""
 
     def __init__(self, data: bytes):
-        self.must_take = self.must_refuse = False  # where NumPy does
         self.numbers_given: dict[str, int] = {}  # that stand in the text
         super().__init__(data)
 
@@ -55,8 +55,6 @@ class Form(Probe):
         """Assert that Iris returns what NumPy does, and refuses what it refuses to cast."""
         error = _refusal(self.expression)
         if error is None:
-            if self.must_take:
-                self._trace()
             self.expression.check()
         elif self.must_refuse:
             try:
@@ -96,9 +94,7 @@ def _called(f: Form) -> Line:
     """A call with a keyword."""
     high, low = f.choices.below(256), f.choices.below(256)
     callee, name = keywords()[(256 * high + low) % len(keywords())]
-    f.adds = callee.multiplies or callee.text in adding()
-    f.tells_signs = callee.text in telling() and not callee.multiplies
-    return call_of(f, callee, name)
+    return called(f, callee, name)
 
 
 def _changed(f: Form) -> Line:
@@ -151,7 +147,7 @@ def _summed(f: Form) -> Line:
         shape = tuple([1 if f.choices.flag() else sizes[c] for c in term])
         count = int(np.prod(shape))
         part = f"np.arange({count}).reshape({shape})"
-        factors.append(f"({_FALSE} + {part}).astype(np.float32)")
+        factors.append(f"({FALSE} + {part}).astype(np.float32)")
     letters = sorted({c for term in terms for c in term}, key=lambda _: f.choices.below(256))
     kept = "".join([c for c in letters if f.choices.flag()])
     to = f.choices.of(("", f"->{kept}", f"->{kept}"))
@@ -163,7 +159,7 @@ def _rows(f: Form) -> Line:
     f.must_take = 0 not in f.shape
     f.tells_signs = True
     words = ("[*a0]", "np.stack([*a0][::-1])", "[x[..., None] for x in a0]", "list(a0[::-1])")
-    more = ("[x for x, _ in zip(a0, range(2))]", "next(iter(a0), 0)", "np.stack(list(a0.T))")
+    more = ("[x for x, _ in zip(a0, range(2))]", "next(iter(a0), a0)", "np.stack(list(a0.T))")
     return Line(f.choices.of((*words, *more)))
 
 
@@ -174,8 +170,8 @@ def _placed(f: Form) -> Line:
     size = choices.of((300, 200, 5, 130))
     f.must_take = True
     places = [choices.below(5) - (0 if dtype == "uint8" else choices.below(6)) for _ in range(3)]
-    at = f"(np.array({places}, np.{dtype}) + {_FALSE})"
-    x = f"(np.arange({size}, dtype=np.int32) + {_FALSE})"
+    at = f"(np.array({places}, np.{dtype}) + {FALSE})"
+    x = f"(np.arange({size}, dtype=np.int32) + {FALSE})"
     words = ("{}[{}]", "np.take({}, {})", "{}[{}[:, None]]", "np.take({}, {}, mode='wrap')")
     return Line(choices.of(words).format(x, at))
 
@@ -189,7 +185,7 @@ def _between(f: Form) -> Line:
     call = f"np.linspace({x}, {y}, {number}, axis={axis})"
     first, last = ("[0]", "[-1]") if axis == 0 else ("[:, 0]", "[:, -1]")
     end, place = (y, last) if number > 1 and choices.flag() else (x, first)
-    whole = f"(np.arange(3) + {_FALSE}).astype(np.float32)"
+    whole = f"(np.arange(3) + {FALSE}).astype(np.float32)"
     spans = f"np.linspace({whole}, {whole} * {choices.of('395')}, 4, endpoint=False, axis={axis})"
     return Line(choices.of((f"({call}{place} == {end}) | ~np.isfinite({y} - {x})", spans)))
 
@@ -208,7 +204,7 @@ def _binned(f: Form) -> Line:
 def _moved(f: Form) -> Line:
     """The axes of an array of four, in any order, or some of them."""
     choices, f.must_take, f.tells_signs = f.choices, True, True
-    x = f"(np.arange(120).reshape(2, 3, 4, 5) + {_FALSE})"
+    x = f"(np.arange(120).reshape(2, 3, 4, 5) + {FALSE})"
     count = choices.of((2, 3, 4, 1))
 
     def axes() -> list[int]:
@@ -233,7 +229,7 @@ def _by_number(f: Form) -> Line:
 _MAKERS: Sequence[Callable[[Any], Line]] = (
     *[_called] * 9,
     *(_changed, _written, _cast, _cast, _multiplied, _summed, _rows, _placed, _between, _binned),
-    *(_moved, _by_number),
+    *(_moved, _by_number, contracted, contracted, multiplied, multiplied, in_series, in_series),
 )
 Form.makers = _MAKERS
 

@@ -20,15 +20,15 @@ import numpy as np
 import numpy.typing as npt
 from hypothesis import strategies as st
 
-from iris.testing.array_probes import DTYPES, adding, ends, telling
+from iris.testing.array_probe import DTYPES, ends
+from iris.testing.array_probes import telling
 from iris.testing.choices import Choices
-from iris.testing.numpy_calls import Callee, callees
+from iris.testing.numpy_calls import Callee, callees, is_elementwise
 from iris.testing.numpy_expressions import Expression, by_numpy
 
 Array = npt.NDArray[Any]
 BYTES = 48
 TOGETHER = 10  # functions of a sweep
-_ARRAYS = frozenset(("x", "x1", "x2", "a", "b", "val"))
 _FLOATS = (0.0, 1.0, 0.5, 2.5, 3.0, 30.0, np.inf)
 # By negative numbers they are what C makes of them.
 _BY_POSITIVE = ("np.left_shift", "np.right_shift")
@@ -89,10 +89,12 @@ def special(dtype: str) -> Array:
 @cache
 def _numbers(dtype: str) -> Sequence[str]:
     """Python numbers.  A float of 32 bits holds all of them, in which some functions compute."""
-    numbers = special(dtype)
+    numbers = special(dtype).tolist()
+    if special(dtype).dtype.kind in "iu":  # it is compared with numbers beyond its ends, too
+        low, high = min(numbers), max(numbers)
+        numbers += [low - 1, 2 * low - 2, high + 1, 300 * high]
     with np.errstate(over="ignore"):
-        kept = numbers[(numbers == numbers.astype(np.float32)) | np.isnan(numbers)]
-    texts = {str(number.item()) for number in kept}
+        texts = {str(x) for x in numbers if x != x or float(np.float32(x)) == x}
     return sorted(text.replace("inf", "np.inf").replace("nan", "np.nan") for text in texts)
 
 
@@ -100,12 +102,7 @@ def _numbers(dtype: str) -> Sequence[str]:
 def functions() -> Sequence[Callee]:
     """Those that make each element of one or two."""
     others, ufuncs, _ = callees()
-    return [f for f in (*ufuncs, *others) if _is_elementwise(f)]
-
-
-def _is_elementwise(f: Callee) -> bool:
-    does_other_things = f.moves or f.multiplies or f.text in adding()
-    return not does_other_things and {*f.required} <= _ARRAYS and len(f.required) <= 2
+    return [f for f in (*ufuncs, *others) if is_elementwise(f)]
 
 
 @cache
@@ -147,6 +144,9 @@ def _pairs(callee: Callee, choices: Choices) -> Iterator[Pair]:
         dtype = choices.of(DTYPES)
         yield Pair(callee, (dtype, dtype), choices.of(_numbers(dtype)), choices.flag())
         yield Pair(callee, (dtype, choices.of(DTYPES)))
+        # No dtype of integers holds both.
+        pair = ("uint64", choices.of(("int64", "int8", "int32")))[:: choices.of((1, -1))]
+        yield Pair(callee, (pair[0], pair[1]))
 
 
 def sweeps() -> st.SearchStrategy[Sweep]:

@@ -54,6 +54,17 @@ def test_of_numbers() -> None:
     agrees(lambda x: np.kron(x[0], x), x)
 
 
+def test_numbers_do_not_give_way() -> None:
+    """NumPy makes arrays of them here."""
+    x = np.array([1, 200, 255], np.uint8)
+    for function in (np.dot, np.inner, lambda x, y: np.tensordot(x, y, 0)):
+        agrees(lambda x, f=function: (f(x, 255), f(-3, x)), x, dtype=np.int64)
+    agrees(lambda x: np.einsum("i,->i", x, 255), x, dtype=np.int64)
+    agrees(lambda x: np.polyval(x, 100), x, dtype=np.int64)
+    found = compute(lambda x, n: np.dot(x, n), x, 255)
+    assert found.tolist() == [255, 255 * 200, 255 * 255]
+
+
 def result(dtype: Any) -> Any:
     """The dtype of a product of matrices."""
     if dtype in FLOATS or dtype == np.bool_ or dtype.itemsize >= 4:

@@ -147,6 +147,20 @@ def test_where_and_initial() -> None:
         agrees(lambda x, f=function: f(x, initial=-2), x)
 
 
+@pytest.mark.parametrize("function", [np.sum, np.prod])
+def test_whether_there_is_any_or_all(function: Any) -> None:
+    """As a sum or a product of bools."""
+    x, mask = numbers((4, 6), np.int32), numbers((4, 6), np.bool_)
+    for first in (0, 1):
+        agrees(lambda x, n=first: function(x, axis=1, dtype=bool, initial=n), x, dtype=np.bool_)
+        agrees(
+            lambda x, m, n=first: function(x, 0, dtype=bool, initial=n, where=m),
+            *(x, mask),
+            dtype=np.bool_,
+        )
+    agrees(lambda x, m: function(x, axis=0, dtype=bool, where=m), x, mask, dtype=np.bool_)
+
+
 @pytest.mark.parametrize("function", [np.mean, np.var, np.std])
 def test_means_of_some(function: Any) -> None:
     x, where = numbers((4, 5)), numbers((4, 5), np.bool_)

@@ -131,3 +131,9 @@ def test_any_text(text: str) -> None:
     parts = text.partition("->")[0].split(",")
     arrays = [array(part, seed) for seed, part in enumerate(parts)]
     agrees(lambda *x: np.einsum(text, *x), *arrays, ulps=0, near=1e-6)
+
+
+@pytest.mark.parametrize("text", ["ij,j,j->i", "ij,j,i->j", "ij,jk,j->ik", "ij,j,i->"])
+def test_products_of_three_narrow_integers_do_not_wrap(text: str) -> None:
+    given = [np.full([2] * len(part), 30, np.uint8) for part in text.partition("->")[0].split(",")]
+    agrees(lambda *x: np.einsum(text, *x), *given, dtype=np.uint32)

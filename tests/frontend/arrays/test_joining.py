@@ -43,6 +43,13 @@ def test_with_concrete_arrays() -> None:
     agrees(lambda x: np.concatenate(x), x)
 
 
+def test_numbers_do_not_give_way() -> None:
+    """NumPy makes arrays of them here."""
+    x = np.array([1, 200, 255], np.uint8)
+    agrees(lambda x: (np.append(x, 300), np.hstack([x, -1])), x, dtype=np.int64)
+    agrees(lambda x: np.stack([x[0], 300]) * 200, x, dtype=np.int64)
+
+
 def test_blocks() -> None:
     a, b = numbers((2, 2)), numbers((2, 3), seed=1)
     c, d = numbers((1, 2), seed=2), numbers((1, 3), seed=3)

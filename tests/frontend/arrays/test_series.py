@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import iris
 from tracing_arrays import FLOATS, SHAPES, agrees, compute, numbers, reals, same
 
 LONG = [s for s in SHAPES if s and min(s) > 1]
@@ -46,6 +47,12 @@ def test_areas(shape: tuple[int, ...]) -> None:
         places = numbers(shape[axis : axis + 1] or shape[axis:], seed=1)
         agrees(lambda y, x, a=axis: trapezoid(y, x, axis=a), y, places)
     agrees(lambda y, x: trapezoid(y, x), y, numbers(shape, seed=1))
+
+
+def test_places_that_do_not_go_with_an_axis() -> None:
+    y, x = numbers((3, 0)), numbers((2,))
+    with pytest.raises(iris.errors.ShapeError, match="does not go with axis 1"):
+        compute(lambda y, x: trapezoid(y, x), y, x)
 
 
 def test_polynomials() -> None:

@@ -407,5 +407,13 @@ def test_numbers_do_not_give_way_in_an_outer() -> None:
         same(compute(lambda x, f=function: f.outer(x, 300), x), function.outer(x, 300))
 
 
+def test_roots_in_an_outer() -> None:
+    """The root of -0.0 has its sign, which a power of it has not."""
+    x = np.array([4, -0.0, 2], np.float32)
+    found = compute(lambda x: np.power.outer(x, 0.5), x)
+    same(found, np.sqrt(x))
+    assert np.signbit(found).tolist() == [False, True, False]
+
+
 def test_wide_arguments_are_only_what_the_oracle_has() -> None:
     assert widened(np.ones(2, np.float16)).dtype == np.float64

@@ -15,9 +15,9 @@ from iris.frontend.arrays.array_values import (
     common_dtype,
     emit,
     in_dtype,
-    operand,
     over_shape,
     reshaped,
+    strong,
     traced,
 )
 from iris.frontend.arrays.protocol import implements, ufunc
@@ -42,7 +42,7 @@ Labels = Sequence[Label]
 def multiplicands(*arrays: Any, dtype: Any = None) -> tuple[list[TracedArray], DType]:
     """Arrays in one dtype, to be multiplied and summed, and the dtype of the result; of narrow
     integers it is wider, see `finished`."""
-    given = [operand(x) for x in arrays]
+    given = [strong(x) for x in arrays]
     common = common_dtype(given) if dtype is None else asked_dtype(dtype, given)
     # Bools are counted.
     return [in_dtype(x, i32 if common is bool_ else common) for x in given], common
@@ -182,7 +182,7 @@ implements("linalg.matmul")(matmul)
 
 @implements("dot")
 def dot(a: Any, b: Any, out: None = None) -> TracedArray:
-    x, y = traced(a), traced(b)
+    x, y = traced(strong(a)), traced(strong(b))
     if not x.ndim or not y.ndim:
         return binary(math.Mul, x, y)
     return tensordot(x, y, ([-1], [-2 if y.ndim > 1 else 0]))
@@ -190,7 +190,7 @@ def dot(a: Any, b: Any, out: None = None) -> TracedArray:
 
 @implements("inner")
 def inner(a: Any, b: Any) -> TracedArray:
-    x, y = traced(a), traced(b)
+    x, y = traced(strong(a)), traced(strong(b))
     if not x.ndim or not y.ndim:
         return binary(math.Mul, x, y)
     return tensordot(x, y, ([-1], [-1]))

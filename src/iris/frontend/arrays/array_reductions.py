@@ -67,7 +67,9 @@ def summable(x: TracedArray, dtype: Any = None) -> TracedArray:
 
 def _chosen(x: TracedArray, where: Any, neutral: Any) -> TracedArray:
     """Only some elements, something that makes no difference in place of the others."""
-    return x if not _is_given(where) or where is True else select(where, x, neutral)
+    if not _is_given(where) or where is True:
+        return x
+    return select(where, x, in_dtype(neutral, x.element))
 
 
 def _with_initial(kind: type[math.Binary], found: TracedArray, initial: Any) -> TracedArray:
@@ -93,9 +95,8 @@ def sum(
     where: Any = None,
 ) -> TracedArray:
     x = _chosen(summable(traced(a), dtype), where, 0)
-    if x.element is bool_:
-        return any(x, axis, keepdims=keepdims)
-    found = reduce(ReduceKind.SUM, x, axis, keepdims)
+    of_bools = ReduceKind.ANY if x.element is bool_ else ReduceKind.SUM
+    found = reduce(of_bools, x, axis, keepdims)
     return _with_initial(math.Add, found, initial)
 
 
@@ -110,9 +111,8 @@ def prod(
     where: Any = None,
 ) -> TracedArray:
     x = _chosen(summable(traced(a), dtype), where, 1)
-    if x.element is bool_:
-        return all(x, axis, keepdims=keepdims)
-    found = reduce(ReduceKind.PROD, x, axis, keepdims)
+    of_bools = ReduceKind.ALL if x.element is bool_ else ReduceKind.PROD
+    found = reduce(of_bools, x, axis, keepdims)
     return _with_initial(math.Mul, found, initial)
 
 

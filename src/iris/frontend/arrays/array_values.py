@@ -138,6 +138,13 @@ def traced(x: Any) -> TracedArray:
     return x if isinstance(x, TracedArray) else in_dtype(x, dtype_of(x))
 
 
+def strong(x: Any) -> Operand:
+    """An operand where NumPy makes an array of a Python number, which does not give way."""
+    if isinstance(x, TracedArray) and x.weak:
+        return TracedArray(x.value, x.owner)
+    return operand(np.asarray(x) if isinstance(x, (int, float)) else x)
+
+
 def cast(x: TracedArray, dtype: DType) -> TracedArray:
     """The same numbers in another dtype."""
     if x.element is dtype:

@@ -37,6 +37,8 @@ def einsum(*operands: Any, out: None = None, optimize: Any = False) -> TracedArr
     labelled = [(x, _labels(text, part, x.ndim)) for part, x in pairs]
     wanted = _wanted(text, result, [labels for _, labels in labelled])
     parts = _of_one_size(text, [_without_repeats(*part) for part in labelled])
+    if len(parts) > 2 and any(label not in wanted for _, labels in parts for label in labels):
+        parts = [(_summable(x), labels) for x, labels in parts]
     for group in _order(parts, wanted):
         taken = [parts[i] for i in group]
         parts = [part for i, part in enumerate(parts) if i not in group]
@@ -51,6 +53,11 @@ def einsum(*operands: Any, out: None = None, optimize: Any = False) -> TracedArr
     if len(arrays) > 1 or alone:
         return made
     return traced(arrays[0]).seen(made.value)  # rearranged, which NumPy does without a copy
+
+
+def _summable(x: TracedArray) -> TracedArray:
+    """Integers in the dtype of their sum, which holds the products of some arrays, too."""
+    return x if x.element.is_float else cast(x, accumulated(x.element))
 
 
 # The text.

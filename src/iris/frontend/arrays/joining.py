@@ -7,7 +7,7 @@ from typing import Any
 
 from iris.errors import ArgumentError, ShapeError
 from iris.frontend.arrays import shapes
-from iris.frontend.arrays.array_values import asked_dtype, common_dtype, in_dtype, operand, traced
+from iris.frontend.arrays.array_values import asked_dtype, common_dtype, in_dtype, strong, traced
 from iris.frontend.arrays.protocol import implements
 from iris.frontend.arrays.rearranging import atleast_1d, atleast_2d, atleast_3d
 from iris.frontend.arrays.shapes import as_axis, concat, flat, with_axes
@@ -19,7 +19,7 @@ def _in_one_dtype(arrays: Any, dtype: Any = None, casting: Any = "same_kind") ->
     """Arrays in the dtype in which they meet, or in another."""
     if isinstance(arrays, TracedArray):
         arrays = list(arrays)
-    given = [operand(x) for x in arrays]
+    given = [strong(x) for x in arrays]
     if not given:
         raise error_here(ArgumentError, "there are no arrays to put together")
     common = common_dtype(given) if dtype is None else asked_dtype(dtype, given, casting)

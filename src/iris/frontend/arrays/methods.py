@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from iris.errors import ArgumentError, DTypeError, LanguageError, ShapeError
-from iris.frontend.arrays.array_values import cast, reshaped, traced
+from iris.frontend.arrays.array_values import cast, reshaped, shape_of, strong, traced
 from iris.frontend.arrays.dtypes import as_dtype
 from iris.frontend.arrays.indexed_update import AtIndexer
 from iris.frontend.arrays.indexing import getitem
@@ -131,9 +131,11 @@ def _in_place(name: str) -> Callable[[TracedArray, Any], TracedArray]:
 
 def _outer(rule: Rule) -> Rule:
     def outer(A: Any, B: Any, **named: Any) -> Any:
-        # NumPy makes arrays of Python numbers here, which do not give way.
-        a, b = (traced(np.asarray(x) if isinstance(x, (int, float)) else x) for x in (A, B))
-        return rule(reshaped(a, a.shape + (1,) * b.ndim), b, **named)
+        a, b = strong(A), strong(B)
+        if shape_of(a) and shape_of(b):
+            a = traced(a)
+            a = reshaped(a, a.shape + (1,) * len(shape_of(b)))
+        return rule(a, b, **named)
 
     return outer
 

@@ -15,6 +15,7 @@ from iris.frontend.arrays.array_values import (
     reshaped,
     shape_of,
     spread,
+    strong,
     traced,
     unify,
 )
@@ -108,6 +109,8 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: Any = -1) -> TracedArr
     if x is None:
         return sum(divide(binary(math.Mul, dx, both), 2.0), at)
     places = traced(x)
+    if places.ndim == 1 and places.size != heights.shape[at]:
+        raise error_here(ShapeError, f"{places} does not go with axis {at} of {heights}")
     if places.ndim == 1:
         steps = _step(places, 0)
         steps = reshaped(steps, (size, *(1,) * (heights.ndim - at - 1)))
@@ -125,7 +128,7 @@ def polyval(p: Any, x: Any) -> TracedArray:
     coefficients = operand(p)
     if not isinstance(coefficients, (TracedArray, np.ndarray)) or coefficients.ndim != 1:
         raise error_here(ShapeError, "the coefficients of np.polyval are a vector")
-    places = traced(x)
+    places = traced(strong(x))
     found = spread(0, places.element, places.shape)
     for coefficient in list(coefficients):
         found = binary(math.Add, binary(math.Mul, found, places), coefficient)
