@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 from iris.errors import ParseError, VerifyError
 from iris.ir import parse, to_text, verify
+from iris.ir.control import Func
 from iris.ir.core import OPS
 from iris.testing.choices import Choices
 
@@ -26,9 +28,9 @@ _TOKEN = re.compile(
     r'"(?:[^"\\\n]|\\.)*"|[%@]\w+|nan\(\d+\)|-?\d[\w.]*(?:[+-]\d+)?|-?\w[\w.\-]*|\S'
 )
 _FLOAT = re.compile(r"-?(?:\d+\.\d*(?:e[+-]?\d+)?|\d+e[+-]?\d+|inf)|nan(?:\(\d+\))?")
-_NAMED = re.compile(r",? (\w+)=(\[[^\]]*\]|%\w+|[\w.\-]+)")
+_NAMED = re.compile(r",?\s+(\w+)=(\[[^\]]*\]|%\w+|[\w.\-]+)")
 _EMPTY = re.compile(r"\(\s*\)")  # parameters of a function without any
-_NAME = re.compile(r"%\w+")
+_FACTS = re.compile(r"aligned,\s*noalias")
 
 
 class _Token(NamedTuple):
@@ -99,21 +101,23 @@ def is_refused_or_printed(text: str) -> None:
 
 def _tokens(text: str) -> list[str]:
     """What a text says, however it says that."""
-    found: list[str] = []
-    for function in re.split(r"^(?=func)", text, flags=re.MULTILINE):
-        numbers: dict[str, int] = {}
-        for token in _TOKEN.findall("\n".join(map(_ordered, function.splitlines()))):
-            if _NAME.fullmatch(token):
+    text = _EMPTY.sub("", _FACTS.sub("noalias, aligned", text))
+    ops = [found.start() for found in _TOKEN.finditer(text) if found[0] in OPS]
+    tokens: list[str] = []
+    numbers: dict[str, int] = {}
+    for start, end in pairwise([*ops, len(text)]):
+        for token in _TOKEN.findall(_ordered(text[start:end])):
+            if token == Func.name:
+                numbers = {}
+            if token[0] == "%":
                 token = f"%{numbers.setdefault(token, len(numbers))}"
-            found.append("1.0" if _FLOAT.fullmatch(token) else token)
-    return found
+            tokens.append("1.0" if _FLOAT.fullmatch(token) else token)
+    return tokens
 
 
-def _ordered(line: str) -> str:
-    """A line with what has a name at its end, in order, without defaults."""
-    line = _EMPTY.sub("", line.replace("aligned, noalias", "noalias, aligned"))
-    op = next((word for word in _TOKEN.findall(line) if word in OPS), "")
-    fields = OPS[op].spec.named_attributes if op else ()
-    defaults = {f.name: f.kind.text(f.default, None) for f in fields}
-    named = [(n, v) for n, v in _NAMED.findall(line) if defaults.get(n) != v]
-    return f"{_NAMED.sub('', line)} {' '.join(f'{n}={v}' for n, v in sorted(named))}"
+def _ordered(text: str) -> str:
+    """An op up to the next one, with what has a name at the end, in order, without defaults."""
+    op = text.split(maxsplit=1)[0]
+    defaults = {f.name: f.kind.text(f.default, None) for f in OPS[op].spec.named_attributes}
+    named = [(n, v) for n, v in _NAMED.findall(text) if defaults.get(n) != v]
+    return f"{_NAMED.sub('', text)} {' '.join(f'{n}={v}' for n, v in sorted(named))}"
