@@ -36,6 +36,10 @@ class Choices:
     def of(self, alternatives: Sequence[T]) -> T:
         return alternatives[self.below(len(alternatives))]
 
+    def wide(self, alternatives: Sequence[T]) -> T:
+        """One of a sequence that may have more than 256 items."""
+        return alternatives[(self.below(256) << 8 | self.below(256)) % len(alternatives)]
+
     def flag(self, one_in: int = 2) -> bool:
         """Seldom, or as often as not, true."""
         return self.below(one_in) == one_in - 1
