@@ -579,3 +579,13 @@ def test_a_volatile_load_is_of_one_element() -> None:
     with pytest.raises(ParseError, match=message):
         parse(text)
     parse(text.replace("regs<2xf32>", "regs<1xf32>"))
+
+
+def test_a_tile_whose_threads_lack_elements_is_none() -> None:
+    whole = "tile<64xi32, linear<64, register=[32], lane=[1, 2, 4, 8, 16], simdgroup=[]>>"
+    text = f"func tile @f simdgroups=1() {{\n  %at: {whole} = tile.arange 0\n  return\n}}\n"
+    parse(text)
+    for lacking in ("register=[]", "register=[31]", "register=[0]"):
+        with pytest.raises(ParseError, match="does not hold every element") as caught:
+            parse(text.replace("register=[32]", lacking))
+        assert caught.value.spot.line == 2
