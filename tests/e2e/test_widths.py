@@ -10,6 +10,7 @@ import pytest
 
 import iris
 from metal_check import complaints_of_all
+from on_metal import METAL
 from support import counts
 
 F32, F16, BF16 = np.float32, np.float16, ml_dtypes.bfloat16
@@ -87,3 +88,28 @@ def test_blocks_of_any_dtypes(what: str) -> None:
     assert complaints_of_all(texts) == []
     # Some are of sizes that no vector divides, or have elements of four bytes.
     assert sum("uint4*" in text or "uint2*" in text for text in texts) >= len(texts) // 8
+
+
+@iris.kernel
+def moved_block(X, Out, column, stride, rows, cols):
+    x = iris.tile_load(X, 0, column, stride, (8, 8), rows=rows, cols=8)
+    iris.tile_store(Out, 0, 0, 8, x, rows=8, cols=cols)
+
+
+FAR = [2**31, 2**32, 2**32 + 3, 2**40 + 1]
+
+
+@pytest.mark.metal
+@pytest.mark.parametrize("device", ["interp", "interp:metal", METAL])
+def test_one_number_of_a_block_may_need_64_bits(device: str) -> None:
+    x = np.arange(1, 129, dtype=F32)
+    row, column = np.indices((8, 8))
+    calls = [(c, 8, rows, cols) for c in (0, 3) for rows in (3, *FAR) for cols in (5, *FAR)]
+    calls += [(c, 8, rows, 8) for far in FAR for c in (far, -far) for rows in (3, 8)]
+    for c, stride, rows, cols in calls:
+        inside = (row < rows) & (0 <= c + column) & (c + column < 8)
+        seen = x[np.where(inside, row * stride + c + column, 0)]
+        wanted = np.where(inside & (column < cols), seen, 0)
+        out = np.zeros((8, 8), F32)
+        moved_block[1](x, out, c, stride, rows, cols, device=device)
+        assert (out == wanted).all(), (c, rows, cols)

@@ -548,3 +548,44 @@ def test_a_part_without_elements_is_none() -> None:
         parse(text)
     with pytest.raises(ParseError, match="regs<4xf32> has no parts of 0"):
         parse(text.replace("regs<0xf32>", "tensor<0xf32>"))
+
+
+@pytest.mark.parametrize(
+    ("numbers", "message", "at"),
+    [
+        ("limit=%n, offsets=[%k], strides=[%n], bounds=[%n]", "i32 and i64", "%k]"),
+        ("limit=%k, offsets=[%n], strides=[%n], bounds=[%n]", "i32 and i64", "%k, offsets"),
+        ("limit=%n, offsets=[%k], strides=[%k], bounds=[%k]", "i64 and i32", "%n, offsets"),
+        ("offsets=[%n], strides=[%n], bounds=[%k]", "i32 and i64", "%k]"),
+        ("offsets=[%b], strides=[%b], bounds=[%b]", "not i8", "%b]"),
+        ("offsets=[%n], strides=[%b], bounds=[%n]", "i32 and i8", "%b]"),
+    ],
+)
+def test_the_numbers_of_a_block_are_of_one_width(numbers: str, message: str, at: str) -> None:
+    arguments = "%x: tile<8xf32>, %X: ptr<f32>, %n: i32, %k: i64, %b: i8"
+    for access in ("%y: tile<8xf32> = tile.load_tile %X", "tile.store_tile %X, %x"):
+        found, rest = error(f"  {access}, {numbers}", arguments)
+        assert message in found
+        assert rest.startswith(at)
+
+
+def test_a_volatile_load_is_of_one_element() -> None:
+    text = """func metal @f(%X: ptr<f32>, %i: i32) {
+  %v: regs<2xf32> = metal.load %X, %i, volatile=true
+  return
+}
+"""
+    message = "a volatile load is of one element, not of regs<2xf32>"
+    with pytest.raises(ParseError, match=message):
+        parse(text)
+    parse(text.replace("regs<2xf32>", "regs<1xf32>"))
+
+
+def test_a_tile_whose_threads_lack_elements_is_none() -> None:
+    whole = "tile<64xi32, linear<64, register=[32], lane=[1, 2, 4, 8, 16], simdgroup=[]>>"
+    text = f"func tile @f simdgroups=1() {{\n  %at: {whole} = tile.arange 0\n  return\n}}\n"
+    parse(text)
+    for lacking in ("register=[]", "register=[31]", "register=[0]"):
+        with pytest.raises(ParseError, match="does not hold every element") as caught:
+            parse(text.replace("register=[32]", lacking))
+        assert caught.value.spot.line == 2

@@ -322,6 +322,16 @@ def test_mistakes_about_graphs(old: str, new: str, message: str) -> None:
     assert "grid:" not in str(caught.value).partition("would:")[2]
 
 
+@pytest.mark.parametrize(("level", "more"), [("tile", ""), ("metal", " simdgroups=1,")])
+def test_a_grid_that_the_function_fixes_is_the_only_one(level: str, more: str) -> None:
+    text = f"# grid: 2, 3\n\nfunc {level} @f{more} grid=[2, 3, 1]() {{\n  return\n}}\n"
+    assert Program.parse(text).grid == (2, 3, 1)
+    for other in ("2, 2", "3, 3, 1", "2, 3, 2"):
+        with pytest.raises(ParseError, match="the grid of @f is 2, 3, 1") as caught:
+            Program.parse(text.replace("# grid: 2, 3", f"# grid: {other}"))
+        assert (caught.value.spot.line, caught.value.spot.column) == (1, 9)
+
+
 def test_a_graph_stays_one(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     start = GRAPH.index("func")
     whole = "func graph @total returns=[tensor<2xf32>](%x: tensor<2x3xf32>) {\n"

@@ -115,8 +115,6 @@ def _place(
     vector = ctx.type_name(held, lanes)
     if is_packed and lanes <= VECTOR:
         vector = ctx.language.packed.format(type=ctx.language.types[held], lanes=lanes)
-    if volatile:
-        vector = ctx.language.volatile.format(type=vector)
     start = pointer.tree
     if not _is_zero(offset.tree):
         start = Unary("&", element(start, offset.tree))

@@ -22,6 +22,7 @@ from iris.frontend.values import (
     binary,
     broadcast_shapes,
     emit,
+    of_one_width,
     spread,
 )
 from iris.ir import math, tile
@@ -175,7 +176,7 @@ def _block(
             f"{use} takes matrices whose columns are one element apart, but {pointer.name} has "
             f"another column stride; use iris.{use.removeprefix('tile_')} with offsets",
         )
-    limit: Traced | None = None
+    limit: list[Traced] = []
     given = rows is not None, cols is not None
     if pointer.offset is not None and not all(given):
         raise error_here(
@@ -189,7 +190,7 @@ def _block(
         cols = _extent(pointer, 1) if cols is None else cols
     elif rank == 1:
         if not all(given):
-            limit = _extent(pointer, 0)
+            limit = [_extent(pointer, 0)]
         rows = _UNBOUNDED if rows is None else rows
         cols = stride if cols is None else cols
     elif not all(given):
@@ -205,9 +206,9 @@ def _block(
         strides.insert(0, 1)
         bounds.insert(0, binary(math.Add, pointer.offset, 1))
         leading = (1,)
-    traced = [[_scalar(x, use) for x in group] for group in (offsets, strides, bounds)]
-    groups = [[x.value for x in group] for group in traced]
-    return [None if limit is None else limit.value, *groups], leading
+    groups = offsets, strides, bounds, limit
+    *made, end = of_one_width([[_scalar(x, use) for x in group] for group in groups])
+    return [end[0] if end else None, *made], leading
 
 
 def _scalar(x: object, use: str) -> Traced:

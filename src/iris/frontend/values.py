@@ -895,6 +895,12 @@ def as_offset(x: object) -> Traced:
     return cast(traced, i64 if traced.dtype in (u32, u64) else i32)
 
 
+def of_one_width(groups: Sequence[Sequence[Traced]]) -> list[list[Value]]:
+    """Offsets, all in i64 if one of them is."""
+    dtype = i64 if any(x.dtype is i64 for group in groups for x in group) else i32
+    return [[cast(x, dtype).value for x in group] for group in groups]
+
+
 def as_index(x: object) -> Traced:
     """A number that counts: an integer scalar."""
     if isinstance(x, Traced) and x.value.type is i32:

@@ -413,8 +413,8 @@ class Load(MetalOp):
 
     %v: regs<4xf32> = metal.load %X, %offset, mask=%inside, other=%zero
 
-    The offset counts elements, and is a multiple of how many are loaded.  A `volatile` load reads
-    memory each time that the thread comes to it.
+    The offset counts elements, and is a multiple of how many are loaded.  A `volatile` load, of one
+    element, reads memory each time that the thread comes to it.
     """
 
     name = "metal.load"
@@ -427,6 +427,9 @@ class Load(MetalOp):
 
     def check(self) -> None:
         _check_access(self, self.result, "result")
+        if self.volatile and count_of(self.result.type) > 1:
+            message = f"a volatile load is of one element, not of {self.result.type}"
+            raise self.invalid(message, at="volatile")
         if self.mask is not None and self.other is None:
             raise self.invalid("a mask needs other=, the value where it is false", at="mask")
         if self.other is not None and self.other.type is not self.result.type:

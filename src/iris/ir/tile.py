@@ -30,7 +30,7 @@ from iris.ir.kinds import COLLECTED_BITS, AtomicKind, ReduceKind, ScanKind
 from iris.ir.layout.reduce import reduce_axis
 from iris.ir.layout.spread import spread
 from iris.ir.math import element_type
-from iris.ir.types import MAX_RANK, DType, Ptr, Staged, Tile, Type, bool_, f32, i32
+from iris.ir.types import MAX_RANK, DType, Ptr, Staged, Tile, Type, bool_, f32, i32, i64
 
 
 class TileOp(Op):
@@ -403,6 +403,32 @@ class TileAccess(TileOp):
                 f"{block} needs {rank} offsets, strides and bounds, not {len(self.offsets)}",
                 at=self.tile_field,
             )
+        self._check_numbers()
+
+    @property
+    def index_type(self) -> DType:
+        """The type of the indices along all axes."""
+        return element_type(self.offsets[0].type).element
+
+    def _check_numbers(self) -> None:
+        limit = () if self.limit is None else (self.limit,)
+        numbers = [
+            (field, index, value.type)
+            for field, values in (
+                ("offsets", self.offsets),
+                ("strides", self.strides),
+                ("bounds", self.bounds),
+                ("limit", limit),
+            )
+            for index, value in enumerate(values)
+        ]
+        types = [type_ for _, _, type_ in numbers]
+        usual = max(types, key=types.count)
+        for field, index, type_ in numbers:
+            if type_ is not usual or type_ not in (i32, i64):
+                found = type_ if type_ is usual else f"{usual} and {type_}"
+                message = f"the numbers of a block are all i32 or all i64, not {found}"
+                raise self.invalid(message, at=field, index=index)
 
 
 class LoadTile(TileAccess):
@@ -411,6 +437,7 @@ class LoadTile(TileAccess):
     %x: tile<64x32xf16> = tile.load_tile %A, offsets=[%i, %k], strides=[%s, %c1], bounds=[%m, %n]
 
     An element whose index is outside 0 to `bounds`, or that lies at `limit` or beyond, reads 0.
+    These numbers are all i32 or all i64.
     """
 
     name = "tile.load_tile"

@@ -232,6 +232,8 @@ class Tile(ElementType):
             raise TypeMistake(
                 f"a layout of {have} elements cannot lay out {_shaped(shape, element)}"
             )
+        if layout is not None and not layout.is_surjective:
+            raise TypeMistake(f"{layout} does not hold every element")
         return _intern(cls, (shape, element, layout), element=element, shape=shape, layout=layout)
 
     def with_element(self, element: DType) -> Tile:

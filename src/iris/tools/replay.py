@@ -302,11 +302,15 @@ class _Header:
         if not has_grid(function):
             raise cursor.error(f"@{function.symbol} is a graph, which has no grid")
         cursor.expect(":")
+        start = cursor.offset
         sizes = [cursor.integer(1, MOST_PROGRAMS, "a number of programs")]
         while len(sizes) < 3 and cursor.accept(","):
             sizes.append(cursor.integer(1, MOST_PROGRAMS, "a number of programs"))
         x, y, z = (*sizes, 1, 1)[:3]
         self.grid = x, y, z
+        if function.grid not in ((), self.grid):
+            fixed = ", ".join(map(str, function.grid))
+            raise cursor.error_at(start, f"the grid of @{function.symbol} is {fixed}")
 
     def _read_argument(self, cursor: Cursor) -> None:
         name = cursor.text[1:]

@@ -26,6 +26,7 @@ from iris.frontend.values import (
     binary,
     cast,
     emit,
+    of_one_width,
     spread,
 )
 from iris.ir import math, tile
@@ -142,7 +143,8 @@ def _in_ir(of: Block, checked: Sequence[int]) -> tuple[Any, tuple[int, ...]]:
         strides.insert(0, origin)
         bounds.insert(0, 2)
         sizes = (1, *sizes)
-    return [[as_offset(x).value for x in group] for group in (offsets, strides, bounds)], sizes
+    groups = offsets, strides, bounds
+    return of_one_width([[as_offset(x) for x in group] for group in groups]), sizes
 
 
 def _addresses(of: Block, checked: Sequence[int]) -> tuple[Address, Traced | None]:

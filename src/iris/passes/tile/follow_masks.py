@@ -10,7 +10,7 @@ from iris.ir.control import For, If, While, Yield
 from iris.ir.core import Module, Op, Value
 from iris.ir.kinds import ReduceKind, identity
 from iris.ir.math import Predicate, element_type
-from iris.ir.types import Tile, i32, i64
+from iris.ir.types import Tile, i32
 from iris.passes.pipeline import Pass
 from iris.passes.tile.carried_masks import follow_for, follow_if, follow_loop
 from iris.passes.tile.masks import (
@@ -455,12 +455,10 @@ def follow_store_tile(op: tile.StoreTile, masks: Masks) -> None:
         return
     shape = shape_of(op.value)
     every = tuple(range(len(shape)))
-    index_type = i64 if any(v.type is i64 for v in op.operands[2:]) else i32
+    index_type = op.index_type
     offsets = masks.constant(0, Tile(shape, index_type))
 
     def broadcast(x: Value, axes: Axes) -> Value:
-        if x.type.element is not index_type:
-            x = masks.make(math.Cast(x, tile_or_scalar(shape_of(x), index_type)))
         return masks.broadcast(x, (), axes, tuple(shape[a] for a in axes))
 
     blocks = zip(op.offsets, op.strides, op.bounds, strict=True)

@@ -120,7 +120,7 @@ def block_addresses(
     ctx: Lowering, op: tile.TileAccess, layout: LinearLayout, width: int
 ) -> Callable[[Number], AddressMask]:
     """A function from the number of an access to its offset and mask within a block."""
-    type_ = op.offsets[0].type.element
+    type_ = op.index_type
     skip = width.bit_length() - 1
     base: Number = 0
     starts: list[Number] = []  # along each axis, the index of the thread's first element
