@@ -162,7 +162,11 @@ class Words(AxisWords, FormulaWords, MemoryWords):
         x, y, z = alike(a, b, c)
         if not x.dtype.is_float:
             raise Refused("fma of integers")
-        return Plain(x.data.astype(np.float64) * y.data + z.data, x.dtype, counting(x, y, z))
+        product, added = x.data.astype(np.float64) * y.data, z.data.astype(np.float64)
+        total = product + added
+        if np.any(np.isfinite(total) & ((total - product != added) | (total - added != product))):
+            raise Refused("a sum that is rounded before it is rounded to f32")
+        return Plain(total, x.dtype, counting(x, y, z))
 
     @staticmethod
     def clamp(x: Any, low: Any, high: Any) -> Plain:
