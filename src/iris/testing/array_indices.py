@@ -109,7 +109,9 @@ def looked_up(f: ArrayProbe) -> Line:
     mode = choices.of((", mode='wrap'", ", mode='clip'", "")) if style < 2 else ""
     near = (0, size - 1, -1, -size, size // 2)
     outside = (size, -size - 1, size + 1, 2 * size, -3 * size)
-    some = [*near * (size > 0), *outside * (bool(mode) or choices.flag(4))] or outside
+    # NumPy does not look at indices of an array without elements.
+    is_outside = bool(mode) or (choices.flag(4) and 0 not in f.shape)
+    some = [*near * (size > 0), *outside * is_outside] or outside
     places = [choices.of(some) for _ in range(choices.of((4, 2, 1, 0, 20)))]
     dtype = choices.of(("int32", "int64", "int8"))
     known = f"np.array({places}, np.{dtype})"
