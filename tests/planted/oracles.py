@@ -34,7 +34,15 @@ from iris.tools.replay import Program
 ORDER = {
     "tile": ("passes", "masks", "proofs", "graph-passes", "agree", "sources", "words"),
     "lowering": ("layouts", "indices", "refusals", "agree", "fits", "text"),
-    "metal": ("orders", "shared-updates", "thread-passes", "copies", "agree", "text"),
+    "metal": (
+        "orders",
+        "text",
+        "thread-text",
+        "shared-updates",
+        "thread-passes",
+        "copies",
+        "agree",
+    ),
     "text": ("ir-texts", "text", "thread-text", "checked-text", "graph-text"),
     "graph": (
         "graph-passes",

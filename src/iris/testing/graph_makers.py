@@ -621,21 +621,26 @@ def within(draft: GraphDraft, places: Value, size: int) -> Value:
 
 @make_graph(graph.Scatter)
 def scatter(cls: type[graph.Scatter], draft: GraphDraft, choices: Choices) -> None:
-    """To places of which no two are the same, or to any, at which updates are added up; these may
-    be uniform along axes, and then one update is added to one place more than once."""
+    """To places of which no two are the same, or to any, at which updates are added up: there may
+    be more of them than places.  Both may be uniform along axes, and then one update is added to
+    one place more than once."""
     if choices.flag(6):
         scatter_onto_itself(draft, choices)
         return
     any_place, any_rank, fewer = choices.flag(), choices.flag(), choices.flag(3)
-    like = draft.uniform if choices.flag(3) else draft.like
+    is_uniform = choices.flag()
+    like = draft.uniform if is_uniform else draft.like
     x, axes = looked_up(draft, choices)
     shape = shape_of(x)
-    kind = choices.of(list(ScatterKind))
+    kind = ScatterKind.ADD if is_uniform and any_place else choices.of(list(ScatterKind))
     if dtype_of(x) is bool_ or (draft.portable and dtype_of(x).bits > 32):
         kind = ScatterKind.SET
     sizes = [shape[axis] for axis in axes]
     count = choices.below(min(sizes) + 1) if fewer else min(sizes)
     rest = [n for axis, n in enumerate(shape) if axis not in axes]
+    if kind is ScatterKind.ADD and any_place and 0 not in sizes:
+        more = choices.of((3, 2, 5, 17))
+        count = more if more * prod(rest) <= draft.most else count
     to = (count, 1) if any_rank and len(rest) < MOST_AXES - 1 else (count,)
     type_ = Tensor(to, choices.of(PLACES))
     indices = [within(draft, like(type_, choices), size) for size in sizes]

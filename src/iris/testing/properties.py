@@ -179,16 +179,17 @@ def _transformed() -> st.SearchStrategy[tuple[Program, Pipeline]]:
 
 
 def _fused() -> st.SearchStrategy[tuple[Program, Pipeline]]:
-    """Some are short, and do little but move elements, reduce floats, or make something of their
-    extremes and means; at times for a GPU that divides whatever it can among cores, or whose
-    kernels spill."""
+    """Some are short, and do little but move elements, to computed places at times, reduce floats,
+    or make something of their extremes and means; at times for a GPU that divides whatever it can
+    among cores, or whose kernels spill."""
     reducing = programs.graph(
         ops=(graph.Reduce,), max_ops=4, dtypes=["f32", "f16"], portable=True, rounding=True
     )
     in_parts = graph_schedules(imaginary.SLOW_CORES)
     split = [st.tuples(dependent_sums.programs(), in_parts) for _ in range(2)]
     views = programs.graph(ops=_VIEWS, max_ops=5, portable=True)
-    drawn = (_fusible(), _fusible(), reducing, views)
+    computed = programs.graph(ops=(graph.Scatter, graph.Gather), max_ops=3, portable=True)
+    drawn = (_fusible(), _fusible(), reducing, views, computed)
     usual = [st.tuples(one, graph_schedules()) for one in drawn]
     spilling = st.tuples(product_chains.programs(), st.just(Pipeline()))
     return st.one_of(*usual, *split, spilling)
