@@ -147,8 +147,9 @@ def _edit(entry: str, others: Sequence[str], choices: Choices) -> tuple[list[str
             return [f"{name}: {place} {lanes} of {size}"], {axis, name}, name != axis
         case 8:
             return [entry, entry], {axis}, True
-        case 9:
-            return [], {axis}, False
+        case 9:  # what is left may be another choice of axes, any of which cannot be as it is
+            names = [one.partition(":")[0] for one in others if _ENTRY.fullmatch(one)]
+            return [], {axis, *names}, False
         case _:
             count = choices.of((3, 2 * MAX_SIMDGROUPS, 0))
             return [f"{entry}, simdgroups: {count}"], {"simdgroups"}, True

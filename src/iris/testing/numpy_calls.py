@@ -125,11 +125,13 @@ def call_of(f: ArrayDraft, callee: Callee, always: str = "") -> Line:
     choices, x = f.choices, f.shaped()
     name = callee.text.removesuffix(".outer")
     given = [_argument(f, x, name, p, n) for n, p in enumerate(callee.required)]
+    drawn = [option for option in callee.options if option == always or choices.flag()]
+    options = [f"{option}={_argument(f, x, name, option, 1)}" for option in drawn]
     if callee.multiplies:
         kinds = {f.values[v].dtype.kind if v in f.values else v for v in given}
         form = "{}.astype(np.float32)"
         if kinds in ({"i"}, {"u"}) and choices.flag():
-            form = "wide({})" if name in _SUMMING else "{}"
+            form = "wide({})" if name in _SUMMING and "axes=0" not in options else "{}"
         given = [form.format(v) if v in f.values else v for v in given]
     if name in _SHIFTS:
         given[1:] = [f"np.absolute({v})" for v in given[1:]]
@@ -137,9 +139,7 @@ def call_of(f: ArrayDraft, callee: Callee, always: str = "") -> Line:
         is_array = [v.partition(".")[0] in f.values for v in given]
         pairs = zip(given, is_array, strict=True)
         given = [f"np.where({v} == 0, 1, {v})" if array else v for v, array in pairs]
-    for option in callee.options:
-        if option == always or choices.flag():
-            given.append(f"{option}={_argument(f, x, name, option, 1)}")
+    given += options
     if name in _NEEDS_LIKE:
         given.append(f"like={x}")
     f.is_careful = False
