@@ -139,6 +139,8 @@ def call_of(f: ArrayDraft, callee: Callee, always: str = "") -> Line:
         is_array = [v.partition(".")[0] in f.values for v in given]
         pairs = zip(given, is_array, strict=True)
         given = [f"np.where({v} == 0, 1, {v})" if array else v for v, array in pairs]
+    if any("float32" in v for v in given):  # which no integer need hold
+        options = ["dtype=np.float32" if o.startswith("dtype=") else o for o in options]
     given += options
     if name in _NEEDS_LIKE:
         given.append(f"like={x}")
@@ -271,9 +273,11 @@ def _of_size_1(f: ArrayDraft, x: str) -> str:
 
 def _places_along(f: ArrayDraft, x: str) -> str:
     """Numbers for the elements along an axis, not evenly spaced, or one for each element."""
-    size = f.choices.of(f.values[x].shape or (1,))
+    size, other = f.choices.of(f.values[x].shape or (1,)), _beside(f, x)
     steps = f"np.array({[n * n + 1 for n in range(size)]}, np.float32)"
-    return f.choices.of((steps, steps, _beside(f, x)))
+    # Differences of unsigned integers may wrap.
+    other = f"{other}.astype(np.float32)" if other in f.values else other
+    return f.choices.of((steps, steps, other))
 
 
 def _weights(f: ArrayDraft, x: str) -> str:

@@ -320,16 +320,10 @@ def _ordered(kernel: TileDraft) -> Line:
     """Elements in order, along any axis, from the least or the greatest, with or without nan."""
     choices, x = kernel.choices, kernel.ranked()
     axis, dtype = kernel.axis(x), kernel.values[x].dtype
-    size, count = kernel.values[x].shape[axis], choices.of((2, 1, 4))
     if dtype.is_float and choices.flag(4):
         x = f"iris.where({kernel.condition()}, {x}, {choices.of(_SPECIAL)})"
     if choices.flag(3):
-        greatest = f"iris.topk({x}, {count}, {axis})"
-        if kernel.is_triton and count < size and dtype.bits < 32:
-            # Triton leaves some out by maxima, which are of 32 bits at least.
-            wide = f"{x}.to(iris.{'f32' if dtype.is_float else 'i32'})"
-            return assigned(greatest, f"iris.topk({wide}, {count}, {axis})")
-        return assigned(greatest)
+        return assigned(f"iris.topk({x}, {choices.of((2, 1, 4))}, {axis})")
     return assigned(f"iris.sort({x}, {axis}{choices.of(('', ', True', ', False', ', True'))})")
 
 
