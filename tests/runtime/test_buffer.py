@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copyreg
 import gc
 import mmap
 import weakref
@@ -96,7 +97,17 @@ def test_persistent_memory_is_its_own(device: Device) -> None:
     assert buffer.peek(0) == 0
 
 
-def test_a_launch_that_failed_keeps_nothing_alive(device: Device) -> None:
+@pytest.mark.parametrize("copies_keep_frames", [False, True])
+def test_a_launch_that_failed_keeps_nothing_alive(
+    device: Device, copies_keep_frames: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if copies_keep_frames:  # as where dask.distributed is imported
+
+        def reduced(error: ProgramError) -> Any:
+            return _again, (error.args, vars(error), error.__traceback__)
+
+        monkeypatch.setitem(copyreg.dispatch_table, ProgramError, reduced)
+
     @iris.kernel
     def fail(Out):
         iris.store(Out, 1.0)
@@ -115,6 +126,12 @@ def test_a_launch_that_failed_keeps_nothing_alive(device: Device) -> None:
         assert memory() is None
     finally:
         gc.enable()
+
+
+def _again(args: Any, attributes: Any, traceback: Any) -> ProgramError:
+    error = ProgramError.__new__(ProgramError, *args)
+    error.__dict__.update(attributes)
+    return error.with_traceback(traceback)
 
 
 def test_a_view_outlives_its_buffer(device: Device) -> None:

@@ -20,13 +20,23 @@ class Failure:
     __slots__ = ("_error", "is_told")
 
     def __init__(self, error: IrisError):
-        self._error = copy(error)  # without its traceback, whose frames refer to the memory
+        self._error = _without_frames(error)
         self.is_told = False
 
     def error(self) -> IrisError:
         """The error, to be raised: a copy, as each raise adds its own traceback."""
         self.is_told = True
-        return copy(self._error)
+        return _without_frames(self._error)
+
+
+def _without_frames(error: IrisError) -> IrisError:
+    """Copy an error without its traceback and its context, whose frames refer to the memory.
+
+    A library may have told `copy` to keep these: dask.distributed does.
+    """
+    copied = copy(error).with_traceback(None)
+    copied.__cause__ = copied.__context__ = None
+    return copied
 
 
 # As many failures, the last ones, are remembered for those who wait for everything.
