@@ -147,7 +147,7 @@ def _edit(entry: str, others: Sequence[str], choices: Choices) -> tuple[list[str
             return [f"{name}: {place} {lanes} of {size}"], {axis, name}, name != axis
         case 8:
             return [entry, entry], {axis}, True
-        case 9:  # what is left may be another choice of axes, any of which cannot be as it is
+        case 9:  # the other axes may be a valid choice, and the error may name any of them
             names = [one.partition(":")[0] for one in others if _ENTRY.fullmatch(one)]
             return [], {axis, *names}, False
         case _:

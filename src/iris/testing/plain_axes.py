@@ -140,7 +140,7 @@ def _steps(values: Any, axis: int | None) -> list[list[Plain]]:
 
 
 def _rounded_to_tf32(x: Array) -> Array:
-    """Numbers of so many bits; halfway between two, the even one."""
+    """Round numbers to floats of so many bits, ties to even."""
     parts, exponents = np.frexp(x)
     rounded: Array = np.ldexp(np.rint(parts * 2.0**_TF32_BITS), exponents - _TF32_BITS)
     return np.where(np.isfinite(x), rounded, x)

@@ -135,7 +135,7 @@ _ERROR_OF_NORMALS = 2.0**-20  # of what an angle loses in f32, for each unit of 
 
 
 def _words(x: Plain, shape: tuple[int, ...], bits: int) -> Array:
-    """Integers as so many bits."""
+    """Wrap integers to so many bits."""
     return np.asarray(np.broadcast_to(x.data, shape).astype(object) % (1 << bits), object)
 
 

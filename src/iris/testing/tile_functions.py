@@ -102,7 +102,7 @@ class TileFunction(TileDraft):
 
 
 def _same(one: Array, other: Array) -> bool:
-    """Whether two arrays have the same bits, but for those of nan."""
+    """Whether two arrays have equal bits; any nan equals any other."""
     differ = one != other
     if one.dtype.kind == "f":
         differ = (differ & ~(np.isnan(one) & np.isnan(other))) | (

@@ -205,7 +205,7 @@ def _converted(kernel: TileDraft) -> Line:
 
 
 def _chosen(kernel: TileDraft) -> Line:
-    """One of several elements, or what is made of three."""
+    """Select an element by a condition, or combine three with clamp or fma."""
     choices, x = kernel.choices, kernel.some()
     style = choices.below(7)
     if style > 5:
