@@ -19,7 +19,7 @@ import json
 import os
 import subprocess
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -102,12 +102,12 @@ def search(
     limits: Limits,
     seeds: Sequence[int],
     bug: Bug,
-    older: Sequence[Find],
+    likely: Sequence[str],
 ) -> list[Find]:
     """For each seed, the find of the first oracle of the bug's level that finds it.
 
-    Those that found it with other seeds, or in an older compiler, go first.  Only what none of
-    these finds is looked for with the other oracles, with the first seed.
+    They are asked in the order given, those that found it with another seed first.  Only what none
+    of these finds is looked for with the other oracles, with the first seed.
     """
     with garden.planted(bug) as package:
 
@@ -121,8 +121,8 @@ def search(
 
         finds: list[Find] = []
         for seed in seeds:
-            before = {find.oracle for find in (*older, *finds)}
-            finds.append(first(sorted(ORDER[bug.level], key=lambda o: o not in before), seed))
+            before = {find.oracle for find in finds}
+            finds.append(first(sorted(likely, key=lambda o: o not in before), seed))
         if not any(find.oracle for find in finds):
             finds[0] = first(REST[bug.level], seeds[0])
     return finds
@@ -152,6 +152,17 @@ class Notes:
     def older(self) -> set[str]:
         """The bugs that were planted in another state of the compiler."""
         return {bug for bug, compiler in self.compilers.items() if compiler != self.compiler}
+
+    def likely(self, bug: Bug) -> list[str]:
+        """The oracles of a bug's level: first what found it, then what found most of its room."""
+        own = {find.oracle for find in self.known.get(str(bug), ())}
+        near = Counter(
+            find.oracle
+            for name, finds in self.known.items()
+            if name.startswith(f"{bug.room}/")
+            for find in finds
+        )
+        return sorted(ORDER[bug.level], key=lambda o: (o not in own, -near[o]))
 
     def add(self, bug: Bug, finds: list[Find]) -> None:
         """Keeps what became of a bug; finds with other seeds than were looked at stay."""
@@ -238,11 +249,7 @@ def main() -> None:
     done = notes.known.keys() - (notes.older if given.again else ())
     print(f"{'bug':52} found by{'examples':>22}{'seconds':>14}{'ops':>5} guilty")
     with ThreadPoolExecutor(given.jobs) as pool:
-        pending = {
-            pool.submit(one, b, notes.known.get(str(b), ())): b
-            for b in chosen
-            if str(b) not in done
-        }
+        pending = {pool.submit(one, b, notes.likely(b)): b for b in chosen if str(b) not in done}
         for future in as_completed(pending):
             notes.add(pending[future], future.result())
     all_finds = [notes.known[str(bug)] for bug in chosen]
