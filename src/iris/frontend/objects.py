@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from functools import cached_property, singledispatch
 from io import BytesIO, StringIO
+from itertools import chain
 from queue import SimpleQueue
 from types import (
     CellType,
@@ -452,6 +453,7 @@ class Reach:
         self, more: Iterable[object] = (), variables: Sequence[str] = (), *, returned: bool = False
     ):
         self.watched: dict[int, Watched] = {}
+        self.frozen: dict[int, Watched] = {}  # values, which `object.__setattr__` may change yet
         self.held = Counter[int]()
         self._kept: list[object] = []  # alive as long as their ids are used
         self._seen: set[Any] = set()
@@ -471,7 +473,7 @@ class Reach:
             self.watched[id(module)] = Watched(module, "", contents(module) or {})
 
     def __iter__(self) -> Iterator[Watched]:
-        return iter(self.watched.values())
+        return chain(self.watched.values(), self.frozen.values())
 
     def note(self) -> None:
         """Note which objects the statement changed that has run."""
@@ -480,7 +482,8 @@ class Reach:
 
     def reaches(self, watched: Watched) -> bool:
         """Whether names reach an object that another one watches."""
-        return isinstance(watched.object, _Names) or id(watched.object) in self.watched
+        at = id(watched.object)
+        return isinstance(watched.object, _Names) or at in self.watched or at in self.frozen
 
     def _frame(self, frame: FrameType, names: Sequence[str] | None) -> None:
         code = frame.f_code
@@ -525,6 +528,8 @@ class Reach:
     def _visit(self, x: Any, path: str) -> None:
         whole = parts(x)
         if whole is not None:
+            if _is_frozen(type(x)) and contents(x):  # type: ignore[arg-type]
+                self.frozen[id(x)] = Watched(x, path, whole)
             self._go_on(whole, path)
             return
         held = contents(x)
