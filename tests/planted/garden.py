@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
@@ -49,27 +48,11 @@ class Garden:
 
     def __init__(self, package: Path = PACKAGE):
         self.package = package
-
-    @cached_property
-    def modules(self) -> dict[Path, list[str]]:
-        """The lines of each module."""
-        return {
+        self.modules = {  # the lines of each
             path: path.read_text(encoding="utf-8").splitlines(keepends=True)
-            for path in self.package.rglob("*.py")
+            for path in package.rglob("*.py")
         }
-
-    @cached_property
-    def names(self) -> dict[str, list[Statement]]:
-        """The statements that have something of a name."""
-        found: dict[str, list[Statement]] = {}
-        for path, lines in self.modules.items():
-            for node in ast.parse("".join(lines)).body:
-                assert node.end_lineno is not None
-                first = min([node.lineno, *[d.lineno for d in getattr(node, "decorator_list", ())]])
-                statement = Statement(path, first - 1, node.end_lineno)
-                for name in {name for name, _ in _named(node)}:
-                    found.setdefault(name, []).append(statement)
-        return found
+        self.names = _statements_by_name(self.modules)
 
     def plant(self, bug: Bug) -> tuple[Path, str]:
         """The module that has the place of a bug, and its text with the bug."""
@@ -106,6 +89,19 @@ class Garden:
             copy = copy_package(self.package, Path(folder))
             (copy / path.relative_to(self.package)).write_text(text, encoding="utf-8")
             yield Path(folder)
+
+
+def _statements_by_name(modules: Mapping[Path, Sequence[str]]) -> dict[str, list[Statement]]:
+    """The statements that have something of a name."""
+    found: dict[str, list[Statement]] = {}
+    for path, lines in modules.items():
+        for node in ast.parse("".join(lines)).body:
+            assert node.end_lineno is not None
+            first = min([node.lineno, *[d.lineno for d in getattr(node, "decorator_list", ())]])
+            statement = Statement(path, first - 1, node.end_lineno)
+            for name in {name for name, _ in _named(node)}:
+                found.setdefault(name, []).append(statement)
+    return found
 
 
 def _named(node: ast.stmt) -> Iterator[tuple[str, ast.AST]]:
