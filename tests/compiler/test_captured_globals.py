@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -81,6 +82,80 @@ def test_another_function(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_array_equal(launched(scale_by_a_call), X * 2)
     monkeypatch.setitem(globals(), "scaled", lambda x: x + FACTOR)
     np.testing.assert_array_equal(launched(scale_by_a_call), X + 2)
+
+
+class Scaling:
+    """Reads a global in ways that no name of a function tells."""
+
+    @staticmethod
+    def alone(x: Any) -> Any:
+        return x * FACTOR
+
+    @classmethod
+    def of_class(cls, x: Any) -> Any:
+        return x * FACTOR
+
+    @property
+    def factor(self) -> Any:
+        return FACTOR
+
+    def method(self, x: Any) -> Any:
+        return x * FACTOR
+
+    __call__ = method
+
+
+SCALING = Scaling()
+HELD: Any = {"scaled": [(scaled,)]}
+PARTLY = partial(lambda y, x: x * FACTOR + y, 0)
+WAYS: dict[str, Callable[[Any], Any]] = {
+    "static method": lambda x: Scaling.alone(x),
+    "class method": lambda x: Scaling.of_class(x),
+    "property": lambda x: x * SCALING.factor,
+    "method": lambda x: SCALING.method(x),
+    "method of a new object": lambda x: Scaling().method(x),
+    "call of an object": lambda x: SCALING(x),
+    "object": SCALING,
+    "partial": lambda x: PARTLY(x),
+    "container": lambda x: HELD["scaled"][0][0](x),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_number_that_is_read_through_objects(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = iris.jit(WAYS[way])
+    for factor in (2.0, 3.0):
+        monkeypatch.setitem(globals(), "FACTOR", factor)
+        np.testing.assert_array_equal(compiled(X), X * np.float32(factor))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_number_that_a_constant_reads(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = iris.jit(lambda x, how: how(x), static_argnames="how")
+
+    @iris.kernel
+    def kernel(X, Out, how: iris.constexpr, BLOCK: iris.constexpr):
+        i = iris.arange(0, BLOCK)
+        iris.store(Out + i, how(iris.load(X + i)))
+
+    for factor in (2.0, 3.0):
+        monkeypatch.setitem(globals(), "FACTOR", factor)
+        np.testing.assert_array_equal(compiled(X, WAYS[way]), X * np.float32(factor))
+        out = np.zeros_like(X)
+        kernel[1](X, out, WAYS[way], BLOCK=8)
+        np.testing.assert_array_equal(out, X * np.float32(factor))
+
+
+def test_defaults_of_a_function_that_is_called() -> None:
+    def shifted(x: Any, by: float = 1.0, *, scale: float = 1.0) -> Any:
+        return x * scale + by
+
+    compiled = iris.jit(lambda x: shifted(x))
+    np.testing.assert_array_equal(compiled(X), X + 1)
+    shifted.__defaults__ = (5.0,)
+    np.testing.assert_array_equal(compiled(X), X + 5)
+    shifted.__kwdefaults__ = {"scale": 2.0}
+    np.testing.assert_array_equal(compiled(X), X * 2 + 5)
 
 
 def test_an_array_of_a_global_and_of_a_closure() -> None:

@@ -465,6 +465,15 @@ def test_what_is_scattered_in_place_goes_into_a_buffer(device: str) -> None:
     np.testing.assert_array_equal(expected[1:], [X[0], X[0]])
 
 
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_result_does_not_go_into_an_argument(device: str) -> None:
+    x = iris.asarray(np.eye(8, dtype=np.float32), device=device)
+    compiled = iris.jit(lambda a: a.T + a)
+    with pytest.raises(ArgumentError, match="into memory of an argument"):
+        compiled.into(x, x)
+    np.testing.assert_array_equal(x.numpy(), np.eye(8))
+
+
 def test_smaller_tiles_are_tried_and_the_first_error_is_told() -> None:
     first = parse(SQUARES)
     tried: list[str] = []

@@ -125,6 +125,17 @@ def frozen_dataclass(get, put, n):
     put(1, same.m + same.n)
 
 
+def frozen_dataclass_changed_in_place(get, put, n):
+    s = Frozen(get(0), 0.0)
+    same = (s, 3)
+    for _ in range(n):
+        object.__setattr__(s, "n", s.n + s.m)
+    if n > 1:
+        object.__setattr__(same[0], "m", s.n + 7.0)
+    put(0, s.m + s.n)
+    put(1, same[0].m + same[0].n)
+
+
 def pair_of_tiles(get, put, n):
     pair = get(0), get(1)
     for _ in range(n):
@@ -557,6 +568,7 @@ WORKING = [
     dataclass_within_a_dict,
     dataclass_made_anew,
     frozen_dataclass,
+    frozen_dataclass_changed_in_place,
     pair_of_tiles,
     namedtuples,
     list_made_anew,

@@ -52,6 +52,13 @@ def test_a_launch_on_buffers(device: Device) -> None:
     assert repr(out) == f"Buffer((100,), f32, device={device.name!r})"
 
 
+def test_a_buffer_stays_on_its_device() -> None:
+    buffer = iris.asarray(np.zeros(4, np.float32), device="interp")
+    assert iris.asarray(buffer) is iris.asarray(buffer, device="interp") is buffer
+    with pytest.raises(ArgumentError, match="in the memory of 'interp'; pass device='interp'"):
+        iris.asarray(buffer, device="interp:metal")
+
+
 def test_arrays_and_buffers_together(device: Device) -> None:
     x = np.arange(100, dtype=np.float32)
     out = iris.empty(100, device=device)

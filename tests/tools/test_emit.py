@@ -135,6 +135,12 @@ def test_standard_input_and_output_file(
             [],
             "a kernel takes no regs<1x2xf32>",
         ),
+        (
+            f"func metal @f simdgroups=1({', '.join(f'%{n}: ptr<f32>' for n in range(40))}) {{\n"
+            "  return\n}\n",
+            [],
+            "@f takes 40 arrays, 10 more than fit beside the scalars",
+        ),
         ("func tile @f() {\n", [], "--> "),
     ],
 )

@@ -159,6 +159,11 @@ class Jit(Decorated):
         call = self._bound(arguments, named)
         buffers = [leaf.value for leaf in call.leaves if isinstance(leaf.value, Buffer)]
         on = _device(device, buffers)
+        if into is not None and any(on.overlap(b.argument, into.argument) for b in buffers):
+            raise error_here(
+                ArgumentError,
+                f"a result of {self.function.name} does not go into memory of an argument",
+            )
         traced = self._traced(call, target_of(on))
         if RECORDERS:
             record(traced, functools.partial(self.lower, *arguments, **named, device=device))
@@ -232,6 +237,7 @@ class Jit(Decorated):
                 self._captured = Captured(self.function.function)
             found = self._traces.get(key)
             if found is None:
+                self._captured.follow(call.static)
                 with compiling(self.function.name):
                     module, captured, results, narrowed = self.function.trace(
                         call, specs, fast_math=self.fast_math

@@ -333,7 +333,8 @@ class Kernel(Decorated):
         return kept
 
     def _compiled(self, given: Call, options: Options, device: Device) -> Compiled:
-        cache = self._specialisations().compiled
+        kept = self._specialisations()
+        cache = kept.compiled
         key = (
             device,
             options,
@@ -360,6 +361,7 @@ class Kernel(Decorated):
             with self._compiling:
                 found = cache.get(key)
                 if found is None:
+                    kept.captured.follow(given.constants.values())
                     with compiling(self.function.name):
                         found = self._compile(given, options, device)
                     cache.put(key, found)

@@ -17,7 +17,9 @@ TILE_PIPELINE = Pipeline.parse(
     "follow-masks,fold,canonicalize,recover-blocks,cse,licm,dce,skip-neutral,check-target"
 )
 # What Metal IR still needs before it has a text.
-TEXT_PIPELINE = Pipeline.parse("choose-register-shapes,reuse-registers,mark-divisors,mark-nowrap")
+TEXT_PIPELINE = Pipeline.parse(
+    "check-resources,choose-register-shapes,reuse-registers,mark-divisors,mark-nowrap"
+)
 # Each pass is there because kernels come out worse without it.
 METAL_PIPELINE = Pipeline.parse(
     f"{TILE_PIPELINE},expand-math,relax-nans,fast-math,split-interior,licm,"
@@ -25,14 +27,11 @@ METAL_PIPELINE = Pipeline.parse(
     "lower-to-metal,async-copies,fold,canonicalize,cse,licm,"
     "fuse-register-loops,fold,canonicalize,cse,licm,dce,simplify-extrema,"
     "spill-to-threadgroup,async-copies,share-barriers,allocate-threadgroup,insert-barriers,"
-    "wait-for-copies,spread-copies,check-resources,"
-    f"{TEXT_PIPELINE}"
+    f"wait-for-copies,spread-copies,{TEXT_PIPELINE}"
 )
 # What becomes of a kernel by thread: its barriers and memory stay as they are.  What is hoisted at
 # first meets its equals of before and after the loop; what these make invariant is hoisted, too.
-THREAD_PIPELINE = Pipeline.parse(
-    f"fold,expand-math,canonicalize,licm,cse,licm,dce,check-resources,{TEXT_PIPELINE}"
-)
+THREAD_PIPELINE = Pipeline.parse(f"fold,expand-math,canonicalize,licm,cse,licm,dce,{TEXT_PIPELINE}")
 # What leads from the traced program to each level.
 PIPELINES = {Level.TILE: TILE_PIPELINE, Level.METAL: METAL_PIPELINE}
 GRAPH_PIPELINE = Pipeline.parse(

@@ -1,4 +1,4 @@
-"""The globals and the variables of closures that a function reads.
+"""The globals, the variables of closures and the defaults that a function reads.
 
 A trace holds their values, so another value needs another trace.  What changes within a list, an
 array or another object is not seen.
@@ -7,13 +7,21 @@ array or another object is not seen.
 from __future__ import annotations
 
 import dis
-from collections.abc import Callable, Mapping
-from functools import lru_cache
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache, singledispatch
 from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any, NamedTuple
 
 from iris.frontend.decorated import Decorated
-from iris.frontend.objects import codes_in, is_in
+from iris.frontend.objects import (
+    attributes_of,
+    called_by,
+    codes_in,
+    is_in,
+    leads_nowhere,
+    methods_of,
+)
 from iris.frontend.specs import exact_key
 
 _MISSING = object()
@@ -34,32 +42,56 @@ class Captured:
         self._package = (function.__module__ or "").split(".")[0]
         self._names: dict[tuple[int, str], tuple[Mapping[str, Any], str, Any]] = {}
         self._cells: dict[int, tuple[CellType, Any]] = {}
-        self._seen: set[FunctionType] = set()
-        self._add_function(function)
+        self._defaults: list[tuple[FunctionType, Any]] = []
+        self._seen: dict[int, object] = {}  # by id; alive as long as these are used
+        while isinstance(function, Decorated):
+            function = function.__wrapped__
+        if isinstance(function, FunctionType):
+            self._seen[id(function)] = function
+            self._read_by(function)  # whose own defaults are of its signature
+        else:
+            self.follow([function])
 
     def changed(self) -> bool:
         """Whether a name has another value by now."""
         for scope, name, value in self._names.values():
             if _differ(scope.get(name, _MISSING), value):
                 return True
-        if not self._cells:  # as of most kernels, whose launches all ask
+        if not self._cells and not self._defaults:  # as of most kernels, whose launches all ask
             return False
-        return any(_differ(_content(cell), value) for cell, value in self._cells.values())
+        return any(_differ(_content(cell), value) for cell, value in self._cells.values()) or any(
+            _differ(_defaults_of(function), value) for function, value in self._defaults
+        )
 
-    def _add_function(self, function: object) -> None:
-        """Add what a function reads; a value that is no function reads nothing."""
-        if isinstance(function, Decorated):
-            function = getattr(function, "__wrapped__", None)
-        if not isinstance(function, FunctionType) or function in self._seen:
-            return
-        self._seen.add(function)
+    def follow(self, values: Iterable[object]) -> None:
+        """Add what functions among some values read, and those that the values hold or call."""
+        work = deque(values)
+        while work:
+            x = work.popleft()
+            if leads_nowhere(type(x)) or id(x) in self._seen or not self._may_change(x):  # type: ignore[arg-type]
+                continue
+            self._seen[id(x)] = x
+            if isinstance(x, FunctionType):
+                if x.__defaults__ or x.__kwdefaults__:
+                    self._defaults.append((x, _defaults_of(x)))
+                    work += _defaults_of(x)
+                self._read_by(x)
+                continue
+            work += called_by(x)
+            work += _held(x)
+            attributes = attributes_of(x)
+            if attributes is not None:
+                kind = x if isinstance(x, type) else type(x)
+                work += [*attributes.values(), *[v for v, _ in methods_of(kind, self._package)]]
+
+    def _read_by(self, function: FunctionType) -> None:
+        """Add what a function reads."""
         code, scope = function.__code__, function.__globals__
         for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
             if name not in _uses(code).assigned:
                 content = _content(cell)
                 self._cells[id(cell)] = cell, content
-                if self._may_change(content):
-                    self._add_function(content)
+                self.follow([content])
         if any(name in scope and self._may_change(scope[name]) for name in code.co_names):
             for path in _uses(code).read:
                 self._add(scope, path)
@@ -75,7 +107,7 @@ class Captured:
                 self._add(vars(value), tuple(attributes))
         elif (id(scope), name) not in self._names:
             self._names[id(scope), name] = scope, name, value
-            self._add_function(value)
+            self.follow([value])
 
     def _may_change(self, value: object) -> bool:
         """Whether a name for it is watched: functions, classes and modules of libraries stay."""
@@ -110,6 +142,21 @@ def _uses(code: CodeType) -> _Uses:
             if i.opname in ("STORE_GLOBAL", "STORE_DEREF"):
                 assigned.add(i.argval)
     return _Uses(frozenset(p for p in read if p[0] not in assigned), frozenset(assigned))
+
+
+@singledispatch
+def _held(x: object) -> Iterable[object]:
+    """What a container holds."""
+    return ()
+
+
+for _list in (list, tuple, set, frozenset, deque):
+    _held.register(_list, lambda x: x)
+_held.register(dict, lambda x: x.values())
+
+
+def _defaults_of(function: FunctionType) -> tuple[Any, ...]:
+    return *(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()
 
 
 def _content(cell: CellType) -> Any:

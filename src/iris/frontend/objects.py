@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from functools import cached_property, singledispatch
 from io import BytesIO, StringIO
+from itertools import chain
 from queue import SimpleQueue
 from types import (
     CellType,
@@ -292,7 +293,7 @@ _OF_CONTAINERS = {
 
 
 @functools.lru_cache(maxsize=1024)
-def _attributes_of(kind: type) -> tuple[bool, tuple[str, ...]]:
+def _slots_of(kind: type) -> tuple[bool, tuple[str, ...]]:
     """Whether instances of a class are the user's objects, and the slots that they have."""
     bases = [
         c
@@ -304,7 +305,7 @@ def _attributes_of(kind: type) -> tuple[bool, tuple[str, ...]]:
     return bool(bases), tuple(names)
 
 
-def _attributes(x: object) -> dict[str, Any] | None:
+def attributes_of(x: object) -> dict[str, Any] | None:
     """The attributes of an object of the user's, or of a class or function that has some."""
     kind = type(x)
     if isinstance(x, FunctionType):
@@ -313,7 +314,7 @@ def _attributes(x: object) -> dict[str, Any] | None:
         if x.__module__.split(".")[0] in _OTHERS:
             return None
         return {n: v for n, v in vars(x).items() if not n.startswith("__") and not callable(v)}
-    users, slots = _attributes_of(kind)  # type: ignore[arg-type]
+    users, slots = _slots_of(kind)  # type: ignore[arg-type]
     if not users or isinstance(x, (ModuleType, BaseException)):
         return None
     missing = object()
@@ -330,7 +331,7 @@ def contents(x: object) -> Contents | None:
     """What an object holds that may change; None of what is no object in this sense."""
     items_of, may_have_attributes = _readers(type(x))  # type: ignore[arg-type]
     held = None if items_of is None else items_of(x)
-    attributes = _attributes(x) if may_have_attributes else None
+    attributes = attributes_of(x) if may_have_attributes else None
     if held is None and attributes is None:
         return None
     found = {Place(True, k): v for k, v in held.items()} if held else {}
@@ -344,7 +345,7 @@ def _readers(kind: type) -> tuple[Callable[[Any], dict[Any, Any] | None] | None,
     """What reads the items of objects of a class, if they have any, and whether they may have
     attributes."""
     found: Any = items.dispatch(kind)
-    has_attributes = issubclass(kind, type | FunctionType) or _attributes_of(kind)[0]  # type: ignore[arg-type]
+    has_attributes = issubclass(kind, type | FunctionType) or _slots_of(kind)[0]  # type: ignore[arg-type]
     if found is items.dispatch(object):
         is_pickled = not has_attributes and _has_own_state(kind)
         found = _told_by(_pickled) if is_pickled else None
@@ -361,7 +362,7 @@ def refill(x: Any, held: Contents) -> None:
     """Give an object something else to hold."""
     if items(x) is not None:
         put(x, {place.key: v for place, v in held.items() if place.is_item})
-    now = _attributes(x)
+    now = attributes_of(x)
     if now is None:
         return
     wanted = {place.key: v for place, v in held.items() if not place.is_item}
@@ -381,7 +382,7 @@ def parts(x: object) -> Contents | None:
         return {Place(True, k): v for k, v in enumerate(x)}
     if not _is_frozen(type(x)):  # type: ignore[arg-type]
         return None
-    held = _attributes(x)
+    held = attributes_of(x)
     if held is None:  # a value of this compiler's
         held = {field.name: getattr(x, field.name) for field in fields(x)}  # type: ignore[arg-type]
     return {Place(False, n): v for n, v in held.items()}
@@ -452,6 +453,7 @@ class Reach:
         self, more: Iterable[object] = (), variables: Sequence[str] = (), *, returned: bool = False
     ):
         self.watched: dict[int, Watched] = {}
+        self.frozen: dict[int, Watched] = {}  # values, which `object.__setattr__` may change yet
         self.held = Counter[int]()
         self._kept: list[object] = []  # alive as long as their ids are used
         self._seen: set[Any] = set()
@@ -471,7 +473,7 @@ class Reach:
             self.watched[id(module)] = Watched(module, "", contents(module) or {})
 
     def __iter__(self) -> Iterator[Watched]:
-        return iter(self.watched.values())
+        return chain(self.watched.values(), self.frozen.values())
 
     def note(self) -> None:
         """Note which objects the statement changed that has run."""
@@ -480,7 +482,8 @@ class Reach:
 
     def reaches(self, watched: Watched) -> bool:
         """Whether names reach an object that another one watches."""
-        return isinstance(watched.object, _Names) or id(watched.object) in self.watched
+        at = id(watched.object)
+        return isinstance(watched.object, _Names) or at in self.watched or at in self.frozen
 
     def _frame(self, frame: FrameType, names: Sequence[str] | None) -> None:
         code = frame.f_code
@@ -488,7 +491,7 @@ class Reach:
         for name, value in frame.f_locals.items():
             if name.startswith("iris_") or (names is not None and name not in names):
                 continue
-            if _leads_nowhere(type(value)):  # type: ignore[arg-type]
+            if leads_nowhere(type(value)):  # type: ignore[arg-type]
                 continue
             if name in shared:
                 self._refer(("cell", name), value, name)
@@ -525,6 +528,8 @@ class Reach:
     def _visit(self, x: Any, path: str) -> None:
         whole = parts(x)
         if whole is not None:
+            if _is_frozen(type(x)) and contents(x):  # type: ignore[arg-type]
+                self.frozen[id(x)] = Watched(x, path, whole)
             self._go_on(whole, path)
             return
         held = contents(x)
@@ -537,23 +542,21 @@ class Reach:
         if held is not None:
             self.watched[id(x)] = Watched(x, path, held)
             self._go_on(held, path)
-            if _attributes(x) is not None:
+            if attributes_of(x) is not None:
                 self._methods(x if isinstance(x, type) else type(x))
         if isinstance(x, FunctionType):
             self._function(x)
         elif held is None:
-            self._work += [(v, path) for v in _called_by(x)]
+            self._work += [(v, path) for v in called_by(x)]
 
     def _go_on(self, held: Contents, path: str) -> None:
         """Go on to what an object holds that may hold others."""
         for place, value in held.items():
-            if not _leads_nowhere(type(value)):  # type: ignore[arg-type]
+            if not leads_nowhere(type(value)):  # type: ignore[arg-type]
                 self._work.append((value, place.within(path)))
 
     def _methods(self, kind: type) -> None:
-        for base in kind.__mro__:
-            if is_of_users(base.__module__):
-                self._work += [(v, n) for n, v in vars(base).items() if callable(v)]
+        self._work += methods_of(kind, current().package)
 
     def _function(self, function: FunctionType) -> None:
         if not is_of_users(function.__module__ or ""):
@@ -576,22 +579,37 @@ class Reach:
 
 
 @singledispatch
-def _called_by(x: object) -> Iterable[Any]:
-    """What a call of something calls, and gives to that."""
+def called_by(x: object) -> Iterable[Any]:
+    """What a call of something, or a use of an attribute, calls, and gives to that."""
     return ()
 
 
-_called_by.register(Decorated, lambda x: [getattr(x, "__wrapped__", None)])
-_called_by.register(MethodType, lambda x: [x.__self__, x.__func__])
-_called_by.register(functools.partial, lambda x: [x.func, *x.args, *x.keywords.values()])
+called_by.register(Decorated, lambda x: [getattr(x, "__wrapped__", None)])
+called_by.register(MethodType, lambda x: [x.__self__, x.__func__])
+called_by.register(functools.partial, lambda x: [x.func, *x.args, *x.keywords.values()])
+called_by.register(staticmethod, lambda x: [x.__func__])
+called_by.register(classmethod, lambda x: [x.__func__])
+called_by.register(property, lambda x: [x.fget, x.fset, x.fdel])
+called_by.register(cached_property, lambda x: [x.func])
+
+
+def methods_of(kind: type, package: str) -> list[tuple[Any, str]]:
+    """What is called for objects of a class, and its names; not that of libraries."""
+    return [
+        (value, name)
+        for base in kind.__mro__
+        if is_in(base.__module__, package)
+        for name, value in vars(base).items()
+        if callable(value) or called_by(value)
+    ]
 
 
 @functools.lru_cache(maxsize=1024)
-def _leads_nowhere(kind: type) -> bool:
+def leads_nowhere(kind: type) -> bool:
     """Whether the objects of a class hold nothing that may change, and call nothing."""
     if issubclass(kind, (tuple, FunctionType)) or _is_frozen(kind):  # type: ignore[arg-type]
         return False
-    calls = _called_by.dispatch(kind) is not _called_by.dispatch(object)
+    calls = called_by.dispatch(kind) is not called_by.dispatch(object)
     return not calls and _readers(kind) == (None, False)  # type: ignore[arg-type]
 
 

@@ -178,8 +178,9 @@ def asarray(
 ) -> Buffer:
     """A Buffer with the elements of an array, which shares its memory where that can be."""
     if isinstance(array, Buffer):
-        return array
-    there = shared("the array", array, Borrowing())
+        there: Buffer | None = array
+    else:
+        there = shared("the array", array, Borrowing())
     if there is not None:
         if device is not None and select(device) is not there.device:
             name = there.device.name

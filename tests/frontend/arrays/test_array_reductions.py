@@ -117,6 +117,14 @@ def test_nan_and_infinities(dtype: Any) -> None:
         agrees(lambda x, f=function: f(x, axis=1), x, ulps=1)
 
 
+def test_means_in_integers_are_added_up_in_these() -> None:
+    x = np.array([[200, 100, 7], [250, 3, 255]], np.uint8)
+    for dtype in (np.uint8, np.int16, np.int32):
+        agrees(lambda x, d=dtype: np.mean(x, dtype=d), x)
+        agrees(lambda x, d=dtype: np.mean(x, axis=1, dtype=d, where=x > 5), x)
+    agrees(lambda x: np.mean(x, axis=0, dtype=np.int32), numbers((5, 4)) * 9)
+
+
 def test_means_of_halves_are_made_in_f32() -> None:
     x = np.full((4000,), 60.0, np.float16)
     agrees(np.mean, x, dtype=np.float16)

@@ -72,6 +72,8 @@ def test_evenly_spaced() -> None:
     agrees(lambda a, b: np.linspace(0, b, 4, axis=-1), a, b, ulps=2)
     agrees(lambda a, b: np.linspace(a, b, 5, retstep=True), a, b, ulps=2)
     agrees(lambda a, b: np.linspace(a, b, 1, retstep=True), a, b, ulps=2)  # of no gap
+    for dtype in (np.int32, np.int8, np.float16):  # integers are rounded down
+        agrees(lambda a, b, d=dtype: np.linspace(a, b, 7, dtype=d), np.float32(-5), np.float32(6))
     found = compute(lambda a, b: np.linspace(a, b, 11)[-1], a, b)
     same(found, np.broadcast_to(b, (2, 3)))
 

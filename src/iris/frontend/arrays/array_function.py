@@ -95,6 +95,11 @@ class ArrayCall(NamedTuple):
     leaves: list[Leaf]
     structure: tuple[tuple[str, _Static | Tree], ...]
 
+    @property
+    def static(self) -> list[Any]:
+        """The values that are plain Python values while the function is traced."""
+        return [x.value for _, x in self.structure if isinstance(x, _Static)]
+
 
 class ArrayFunction:
     """A function of arrays."""

@@ -166,7 +166,8 @@ def mean(
     where: Any = None,
 ) -> TracedArray:
     x, result = _averageable(traced(a), dtype)
-    total = sum(x, axis, keepdims=keepdims, where=where)
+    kept = result if result.is_integer else None  # which NumPy adds up in, and wraps around
+    total = sum(traced(a) if kept else x, axis, kept, keepdims=keepdims, where=where)
     return cast(divide(total, _count(x, axis, where, keepdims)), result)
 
 

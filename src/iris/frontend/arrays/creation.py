@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from iris.errors import ArgumentError, ShapeError, UserError
-from iris.frontend.arrays.array_elementwise import binary, select
+from iris.frontend.arrays.array_elementwise import binary, select, unary
 from iris.frontend.arrays.array_values import (
     cast,
     common_dtype,
@@ -160,7 +160,8 @@ def linspace(
     if endpoint and count > 1:
         made = select(np.arange(count).reshape(-1, *(1,) * first.ndim) == gaps, last, made)
     if dtype is not None:
-        made = cast(made, as_dtype(dtype))
+        wanted = as_dtype(dtype)
+        made = cast(unary(math.Floor, made) if wanted.is_integer else made, wanted)
     made = move_axes(made, [0], [as_axis(axis, made.ndim)])
     if not retstep:
         return made
