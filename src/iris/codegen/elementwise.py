@@ -115,7 +115,7 @@ def _integer(
         and (op.nowrap in (Nowrap.NONE, Nowrap.ADDRESS) or _is_natural_sum(op))
     ):
         # What wraps, what makes addresses and what is not negative may be added in any order.
-        return found.replace(tree=regrouped(*found.tree.operands))
+        return found._replace(tree=regrouped(*found.tree.operands))
     return found
 
 
@@ -193,7 +193,7 @@ def _abs(ctx: Writer, op: math.Abs) -> Expression:
     zero = integer(0)
     if dtype is not i32 or x.lanes > 1:
         zero = ctx.cast(zero, dtype, x.lanes)
-    return call(ctx.language.distance, x, zero, type_=dtype.unsigned).replace(wraps=True)
+    return call(ctx.language.distance, x, zero, type_=dtype.unsigned)._replace(wraps=True)
 
 
 def _floating(ctx: Writer, function: str, dtype: DType, *operands: Expression) -> Expression:
@@ -354,7 +354,7 @@ def _logic(ctx: Writer, op: math.Binary, bits: str, logical: str) -> Expression:
     a, b = ctx.value(lhs), ctx.branch_operand(rhs)
     if max(a.lanes, b.lanes) == 1 or logical == "!=":
         return binary(a, logical, b, a.type)
-    return binary(a, bits, b, a.type).replace(tree=of_bools(bits, a.tree, b.tree))
+    return binary(a, bits, b, a.type)._replace(tree=of_bools(bits, a.tree, b.tree))
 
 
 def _bitwise(ctx: Writer, op: Op, operator: str, a: Expression, b: Expression) -> Expression:

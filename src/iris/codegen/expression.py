@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
 from typing import NamedTuple
@@ -20,8 +19,7 @@ class Touch(IntEnum):
     CONVERGENT = 2  # its lanes must come together
 
 
-@dataclass(slots=True, eq=False)
-class Expression:
+class Expression(NamedTuple):
     """A tree, never changed.  The type of its elements may differ from that of the value.
 
     One without `PART` and with one lane stands for the same number in every element.
@@ -44,35 +42,11 @@ class Expression:
 
     def put(self, part: Tree, other: Tree) -> Expression:
         """The same with another tree in place of each part like this."""
-        return self.replace(tree=self.tree.put(part, other))
+        return self._replace(tree=self.tree.put(part, other))
 
     def at(self, number: Tree) -> Expression:
         """The vector of that number."""
-        tree = self.tree
-        if not tree.is_indexed:
-            return self
-        return Expression(
-            tree.at(number), self.type, self.lanes, self.wraps, self.touches, self.is_packed
-        )
-
-    def replace(
-        self,
-        *,
-        tree: Tree | None = None,
-        type: DType | None = None,
-        lanes: int | None = None,
-        wraps: bool | None = None,
-        touches: int | None = None,
-    ) -> Expression:
-        """A copy with other facts."""
-        return Expression(
-            self.tree if tree is None else tree,
-            self.type if type is None else type,
-            self.lanes if lanes is None else lanes,
-            self.wraps if wraps is None else wraps,
-            self.touches if touches is None else touches,
-            self.is_packed,
-        )
+        return self._replace(tree=self.tree.at(number)) if self.tree.is_indexed else self
 
 
 class Form(NamedTuple):

@@ -139,6 +139,16 @@ class Language:
         return _vector(self.vector, self.types[dtype], lanes)
 
 
+def joined(*words: str) -> str:
+    """The words that are not empty."""
+    return " ".join(filter(None, words))
+
+
+def pointer_to(qualifier: str, element: str) -> str:
+    """The type of a pointer to elements in the memory that a qualifier says."""
+    return joined(qualifier, f"{element}*")
+
+
 @lru_cache(maxsize=256)
 def _vector(template: str, element: str, lanes: int) -> str:
     return template.format(type=element, lanes=lanes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from iris.codegen.expression import Expression, Form, Touch, in_memory
+from iris.codegen.language import joined, pointer_to
 from iris.codegen.operators import as_type, binary, call, cast_to, dtype_of, integer, ternary
 from iris.codegen.statements import Assign, Declare, If, Run
 from iris.codegen.tree import (
@@ -33,23 +34,18 @@ def _alloc(ctx: Writer, op: metal.Alloc) -> None:
     type_ = op.result.type
     assert isinstance(type_, Threadgroup)
     name = ctx.names.new(op.result.name or "shared", everywhere=True)
-    held, arena = in_memory(type_.element), ctx.language.arena
+    held, arena = ctx.held(op.result), ctx.language.arena
     start = ctx.shared_bytes + -ctx.shared_bytes % 16
     if arena is None:
         # Whoever reads vectors from it, or other elements, needs it aligned for these.
         aligned = ctx.language.aligned if any(_is_wide(user) for user in op.result.users) else ""
-        qualified = _joined(aligned, ctx.language.shared, ctx.language.types[held])
+        qualified = joined(aligned, ctx.language.shared, ctx.language.types[held.element])
         ctx.shared.append(Declare(qualified, name, count=type_.count))
     else:
         part = Unary("&", element(Name(arena), number(start)))
-        pointer = pointer_type(ctx, type_)
-        ctx.shared.append(Declare(pointer, name, PointerCast(pointer, part)))
+        ctx.shared.append(Declare(held.type, name, PointerCast(held.type, part)))
     ctx.shared_bytes = start + type_.bytes
-    ctx.expressions[op.result] = Expression(Name(name), held)
-
-
-def _joined(*words: str) -> str:
-    return " ".join(filter(None, words))
+    ctx.expressions[op.result] = Expression(Name(name), held.element)
 
 
 def _is_wide(user: object) -> bool:
@@ -73,22 +69,13 @@ def _view(ctx: Writer, op: metal.View) -> None:
     if base.type is not held:
         base = _as_pointer(ctx, ctx.language.shared_pointer, base, held)
     name = ctx.names.new(op.result.name or "view")
-    ctx.put(Declare(pointer_type(ctx, part), name, base.tree))
-    ctx.expressions[op.result] = Expression(Name(name), held)
-
-
-def pointer_type(ctx: Writer, memory: Threadgroup) -> str:
-    """The type of a variable that says where memory of the threadgroup is."""
-    return _pointer(ctx.language.shared_pointer, ctx.language.types[in_memory(memory.element)])
-
-
-def _pointer(qualifier: str, element: str) -> str:
-    return _joined(qualifier, f"{element}*")
+    ctx.put(Declare(ctx.held(op.result).type, name, base.tree))
+    ctx.expressions[op.result] = base._replace(tree=Name(name))
 
 
 def _as_pointer(ctx: Writer, qualifier: str, base: Expression, dtype: DType) -> Expression:
     """The same address, of elements of a dtype."""
-    cast = PointerCast(_pointer(qualifier, ctx.language.types[dtype]), base.tree)
+    cast = PointerCast(pointer_to(qualifier, ctx.language.types[dtype]), base.tree)
     return Expression(cast, dtype)
 
 
@@ -104,12 +91,12 @@ def _place(
     """The lvalue of elements in memory; of more than one vector, with its index."""
     pointer, held = ctx.expressions[base], in_memory(dtype_of_memory(base))
     lanes, parts = form
-    qualifier = _joined("volatile" * volatile, ctx.qualifier(base), "const" * const)
+    qualifier = joined("volatile" * volatile, ctx.qualifier(base), "const" * const)
     if lanes == 1:
         tree = pointer.tree
         if volatile:
             seen = ctx.language.volatile.format(type=ctx.language.types[held])
-            tree = PointerCast(_pointer(qualifier, seen), tree)
+            tree = PointerCast(pointer_to(qualifier, seen), tree)
         return Expression(element(tree, offset.tree), held)
     is_packed = isinstance(base.type, Ptr) and not base.type.aligned
     vector = ctx.type_name(held, lanes)
@@ -118,7 +105,7 @@ def _place(
     start = pointer.tree
     if not _is_zero(offset.tree):
         start = Unary("&", element(start, offset.tree))
-    address = PointerCast(_pointer(qualifier, vector), start)
+    address = PointerCast(pointer_to(qualifier, vector), start)
     place = Unary("*", address) if parts == 1 else element(address, PART)
     return Expression(place, held, lanes, is_packed=is_packed)
 
@@ -157,7 +144,7 @@ def _loaded(ctx: Writer, op: metal.Load) -> Expression | None:
     mask = None if op.mask is None else ctx.value(op.mask)
     form = _access_form(ctx, op.base, op.result)
     place = _place(ctx, op.base, offset, form, const=True, volatile=op.volatile)
-    read = place.replace(touches=Touch.READS | offset.touches)
+    read = place._replace(touches=Touch.READS | offset.touches)
     if form != ctx.form(op.result):
         return _taken_apart(ctx, op, mask, read)
     if dtype is bool_:
@@ -272,10 +259,10 @@ def _copy(ctx: Writer, op: metal.Copy) -> None:
     # What goes on by itself elsewhere is done at once.
     type_ = ctx.type_name(ctx.language.word, form.lanes)
     place, found = (
-        Unary("*", PointerCast(_pointer(qualifier, type_), address))
+        Unary("*", PointerCast(pointer_to(qualifier, type_), address))
         for qualifier, address in (
             (ctx.language.shared_pointer, to),
-            (_joined(ctx.qualifier(op.source), "const"), source),
+            (joined(ctx.qualifier(op.source), "const"), source),
         )
     )
     read = Expression(found, ctx.language.word, form.lanes)
@@ -300,10 +287,10 @@ def _atomic_place(
 ) -> Expression:
     ctx.written.add(op.base)
     held = _bits_type(dtype_of_memory(op.base))
-    qualifier = _joined("volatile" * is_volatile(op), ctx.qualifier(op.base))
+    qualifier = joined("volatile" * is_volatile(op), ctx.qualifier(op.base))
     element = ctx.language.atomic.format(type=ctx.language.types[held])
     # The place is found first: the offset counts elements, which are of one size.
-    cast = PointerCast(_pointer(qualifier, element), ctx.expressions[op.base].tree)
+    cast = PointerCast(pointer_to(qualifier, element), ctx.expressions[op.base].tree)
     address, offset = Expression(cast, held), ctx.number(op.offset)
     return address if _is_zero(offset.tree) else binary(address, "+", offset, held)
 

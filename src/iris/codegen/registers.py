@@ -98,7 +98,7 @@ def _gathered(
     if len(pieces) == 1 and pieces[0].lanes == ctx.form(result).lanes:
         return pieces[0]
     touches = merge_touches([sources[value] for value, _, _ in vector])
-    return _vector(ctx, [piece.tree for piece in pieces], result).replace(touches=touches)
+    return _vector(ctx, [piece.tree for piece in pieces], result)._replace(touches=touches)
 
 
 #: Neighbours that come from one vector: the value, which of its vectors, which lanes.
@@ -161,7 +161,7 @@ def _pieces(ctx: Writer, x: Expression, lanes: Sequence[int]) -> list[Expression
 def _piece(ctx: Writer, x: Expression, lanes: Sequence[int]) -> Expression:
     if x.lanes == 1 or list(lanes) == list(range(x.lanes)):
         return x
-    return x.replace(tree=ctx.language.lanes(x.tree, lanes), lanes=len(lanes))
+    return x._replace(tree=ctx.language.lanes(x.tree, lanes), lanes=len(lanes))
 
 
 def _vector(ctx: Writer, elements: Sequence[Tree], result: Value) -> Expression:
@@ -177,7 +177,7 @@ def _assembled(ctx: Writer, value: Value, vectors: Sequence[Expression]) -> Expr
     if held.parts == 1:
         whole = vectors[0]
         if whole.type is not held.element:
-            whole = whole.replace(type=held.element)
+            whole = whole._replace(type=held.element)
         if len(value.users) > 1 or not isinstance(value.op, (metal.Literal, metal.Pattern)):
             return whole
         ctx.expressions[value] = whole  # a constant
@@ -217,7 +217,7 @@ def _slice(ctx: Writer, op: metal.Slice) -> Expression | None:
         x = ctx.declare(op.x, x)
     if shape.parts == 1 and shape.lanes == whole.lanes:
         taken = x.at(index.tree)
-        return taken.replace(touches=x.touches | index.touches) if index.touches else taken
+        return taken._replace(touches=x.touches | index.touches) if index.touches else taken
     if shape.lanes == whole.lanes:
         return x.at(_within(ctx.simple(op.index).tree, shape.parts, PART))
     name, i = ctx.simple(op.x), ctx.simple(op.index).tree
@@ -269,7 +269,7 @@ def element_at(array: Expression, index: Tree, size: int, offset: int) -> Expres
 def _element(array: Expression, index: Tree) -> Expression:
     """An element of a variable, by its number."""
     if not array.is_indexed:
-        return array.replace(tree=element(array.tree, index), lanes=1)
+        return array._replace(tree=element(array.tree, index), lanes=1)
     if array.lanes == 1:
         return array.at(index)
     lanes = number(array.lanes)
@@ -277,7 +277,7 @@ def _element(array: Expression, index: Tree) -> Expression:
 
 
 def _lane(array: Expression, vector: Tree, lane: Tree) -> Expression:
-    return array.replace(tree=element(array.tree.at(vector), lane), lanes=1)
+    return array._replace(tree=element(array.tree.at(vector), lane), lanes=1)
 
 
 @emit(metal.Foreach)

@@ -77,4 +77,4 @@ def _exchange(
     if dtype in (bool_, bf16) or dtype.bits > 32:
         raise ctx.unsupported(op, f"lanes do not exchange {dtype}")
     found = call(function, ctx.typed(op.x), lane, type_=dtype)
-    return found.replace(touches=found.touches | Touch.CONVERGENT)
+    return found._replace(touches=found.touches | Touch.CONVERGENT)

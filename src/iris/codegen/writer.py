@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from iris.analysis.liveness import dead_values, is_unused
 from iris.analysis.matrices import multiplied
-from iris.codegen.expression import Expression, Form, Touch, form_of
-from iris.codegen.language import Language
+from iris.codegen.expression import Expression, Form, Touch, form_of, in_memory
+from iris.codegen.language import Language, pointer_to
 from iris.codegen.names import Names
 from iris.codegen.shapes import check_shapes
 from iris.codegen.source import Site
@@ -38,7 +38,7 @@ from iris.ir.control import Func
 from iris.ir.core import Facet, Location, Op, Region, Resource, Value
 from iris.ir.effects import effects_within, writes
 from iris.ir.metal import FRAGMENT_LANES, VECTOR
-from iris.ir.types import DType, Ptr, Type, i32
+from iris.ir.types import DType, Ptr, Threadgroup, Type, i32
 
 LONGEST = 56  # an expression of more characters gets a name of its own
 MARGIN = 16  # what an assignment has besides an expression
@@ -54,7 +54,7 @@ emit = Facet("emission")
 class Held:
     """How a variable holds a value: as vectors or matrices, several of which are an array."""
 
-    type: str  # of a vector or a matrix
+    type: str  # of a vector, a matrix or a pointer
     element: DType
     lanes: int
     parts: int
@@ -166,18 +166,10 @@ class Writer:
     @contextmanager
     def nest(self) -> Iterator[Block]:
         """A block, of names of its own; what is put meanwhile goes there."""
-        outer = self._open()
-        yield self.block
-        self._close(outer)
-
-    def _open(self) -> Block:
-        """Open a block; gives the one around it."""
         outer, self.block = self.block, []
         self.names.enter()
         self._hidden.append([])
-        return outer
-
-    def _close(self, outer: Block) -> None:
+        yield self.block
         self.names.leave()
         for value, expression, variable in reversed(self._hidden.pop()):
             # An outer value is what it was before.
@@ -189,15 +181,17 @@ class Writer:
         self.block = outer
 
     @contextmanager
-    def loop(self, count: int, hint: str = "") -> Iterator[Name]:
-        """A loop over the numbers below a count; its variable.
+    def loop(self, count: int, hint: str = "") -> Iterator[Tree]:
+        """A loop over the numbers below a count, or no loop for the only one; its variable.
 
         It is unrolled: what it goes through is in registers, which have no numbers.
         """
-        outer = self._open()
-        body, name = self.block, Name(self.names.new(hint) if hint else self.names.index())
-        yield name
-        self._close(outer)
+        if count == 1:
+            yield number(0)
+            return
+        with self.nest() as body:
+            name = Name(self.names.new(hint) if hint else self.names.index())
+            yield name
         type_, below = self.language.types[i32], binary("<", name, number(count))
         unroll = self.language.unroll
         self.put(For(body, type_, name.word, number(0), below, f"++{name}", unroll))
@@ -216,6 +210,10 @@ class Writer:
         return held
 
     def _hold(self, type_: Type, is_multiplied: bool) -> Held:
+        if isinstance(type_, Threadgroup):  # as a pointer to its first element
+            dtype = in_memory(type_.element)
+            word = pointer_to(self.language.shared_pointer, self.language.types[dtype])
+            return Held(word, dtype, 1, 1, False)
         dtype, (lanes, parts) = type_.element, form_of(type_)
         is_matrix = is_multiplied and lanes == FRAGMENT_LANES
         if is_matrix:
@@ -239,11 +237,15 @@ class Writer:
         is_seen = memory in self.shared_arrays
         return self.language.coherent if is_seen else self.language.device
 
-    def place(self, held: Held, name: str) -> Tree:
-        """A variable as an expression, vector by vector."""
+    def place(self, value: Value, name: str) -> Tree:
+        """A variable that holds a value as an expression, vector by vector."""
+        place = self.variable(value, name)
+        return Call(self.language.pair, place) if self.held(value).is_matrix else place
+
+    def variable(self, value: Value, name: str) -> Tree:
+        """A variable that holds a value, or each vector or matrix of it."""
         variable = Name(name)
-        place = element(variable, PART) if held.parts > 1 else variable
-        return Call(self.language.pair, place) if held.is_matrix else place
+        return element(variable, PART) if self.held(value).parts > 1 else variable
 
     def name_of(self, value: Value) -> str:
         """A new name for a value."""
@@ -290,7 +292,7 @@ class Writer:
     def bind_variable(self, value: Value, name: str) -> Expression:
         """Let a value be called by the name of a variable."""
         held = self.held(value)
-        expression = Expression(self.place(held, name), held.element, held.lanes)
+        expression = Expression(self.place(value, name), held.element, held.lanes)
         if self._hidden and value in self.expressions:
             self._hidden[-1].append((value, self.expressions[value], self.variables.get(value)))
         self.expressions[value] = expression
@@ -299,28 +301,19 @@ class Writer:
 
     def assign(self, value: Value, name: str, expression: Expression) -> None:
         """Assign what a value is to a variable that is to have it, vector by vector."""
-        held = self.held(value)
-        if held.parts == 1:
-            self.assign_part(value, name, expression, PART)
-            return
-        with self.loop(held.parts) as i:
+        with self.loop(self.held(value).parts) as i:
             self.assign_part(value, name, expression, i)
 
     def assign_part(self, value: Value, name: str, expression: Expression, i: Tree) -> None:
         """Assign the vector of a number to a variable, or to that part of one."""
         held = self.held(value)
-        target = self.place(held, name)
-        if held.is_matrix:
-            target, expression = self._matrices(target, held.element, expression)
-        content = self.content(expression.at(i), held.element, held.lanes)
-        self.put(Assign(target.at(i), content))
-
-    def _matrices(self, place: Tree, dtype: DType, x: Expression) -> tuple[Tree, Expression]:
-        """The sides of an assignment to matrices: as wholes, where that can be said."""
-        whole = self._whole(x, dtype)
-        if whole is None:
-            return place, x
-        return place.operands[0], Expression(whole, dtype, FRAGMENT_LANES)
+        target = self.place(value, name)
+        content = self._whole(expression, held.element) if held.is_matrix else None
+        if content is not None:
+            target = self.variable(value, name)
+        else:
+            content = self.content(expression.at(i), held.element, held.lanes)
+        self.put(Assign(target.at(i), content.at(i)))
 
     def _whole(self, x: Expression, dtype: DType) -> Tree | None:
         """The matrix that an expression is, or is an array of."""
