@@ -81,7 +81,7 @@ def _advance(ctx: Writer, i: Name, step: Tree, constant: object, ends_inside: bo
     if isinstance(step, Unary) and step.word == "-":
         return Assign(i, binary("-", i, step.operands[0])).text
     if isinstance(step, Number) and step.word.startswith("-"):
-        return Assign(i, binary("-", i, Number(step.word[1:], -step.value))).text
+        return Assign(i, binary("-", i, step.without_sign())).text
     return Assign(i, binary("+", i, step)).text
 
 

@@ -131,6 +131,10 @@ class Number(Leaf):
         self.precedence = Precedence.PREFIX if word[0] == "-" else Precedence.POSTFIX
         self.value = value
 
+    def without_sign(self) -> Number:
+        """The number of the other sign, of one that is written with a sign."""
+        return Number(self.word[1:], -self.value)
+
 
 @lru_cache(maxsize=256)
 def number(value: int) -> Number:
