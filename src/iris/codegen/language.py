@@ -118,7 +118,8 @@ class Language:
     atomics: Mapping[AtomicKind, str]
     atomic_load: str
     compare_exchange: str
-    order: str  # the last argument of every atomic: nothing but the element is ordered
+    #: The last argument of every atomic, if it takes one: nothing but the element is ordered.
+    order: Sequence[Tree]
     # Names.
     keywords: frozenset[str]  # which nothing may be called
     functions: frozenset[str]  # which a variable would hide

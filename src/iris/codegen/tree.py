@@ -141,6 +141,10 @@ def number(value: int) -> Number:
     return Number(str(value), value)
 
 
+def is_zero(tree: Tree) -> bool:
+    return isinstance(tree, Number) and tree.value == 0
+
+
 class Unary(Tree):
     __slots__ = ()
     precedence = Precedence.PREFIX
@@ -225,6 +229,16 @@ def of_bools(word: str, left: Tree, right: Tree) -> Binary:
 def regrouped(left: Tree, right: Tree) -> Binary:
     """The sum, in which the brackets of the right side do not matter."""
     return _Regrouped("+", left, right)
+
+
+def within(index: Tree, size: int, offset: Tree) -> Tree:
+    """The number of the element so far into the part of a number, of parts of a size."""
+    if size == 1:
+        return index
+    if is_zero(index):
+        return offset
+    start = binary("*", index, number(size))
+    return start if is_zero(offset) else regrouped(start, offset)
 
 
 class Ternary(Tree):

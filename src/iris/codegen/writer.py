@@ -7,7 +7,7 @@ that may write, and one whose lanes must come together is never put where only s
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -30,6 +30,7 @@ from iris.codegen.tree import (
     binary,
     braces,
     element,
+    is_zero,
     number,
 )
 from iris.codegen.usual_names import usual_name
@@ -267,7 +268,7 @@ class Writer:
             content = self._whole(expression, held.element) if held.parts == 1 else None
         elif held.parts == 1:
             content = self.content(expression, held.element, held.lanes)
-        elif isinstance(expression.tree, Number) and expression.tree.value == 0:
+        elif is_zero(expression.tree):
             content = braces()
         self._declare(held, name, content)
         if content is None:
@@ -288,6 +289,22 @@ class Writer:
         """Declare a variable without a content, and let a value be called by it."""
         self._declare(self.held(value), name)
         return self.bind_variable(value, name)
+
+    def assemble(self, value: Value, vectors: Sequence[Tree]) -> None:
+        """Make an array of a value that is given vector by vector."""
+        held = self.held(value)
+        if held.is_matrix or value in self.destinations:
+            self.fill(value, vectors)
+        else:
+            name = self.name_of(value)
+            self._declare(held, name, braces(vectors))
+            self.bind_variable(value, name)
+
+    def fill(self, value: Value, vectors: Sequence[Tree]) -> None:
+        """The same, by assignments."""
+        place = self.declare_empty(value).tree
+        for i, vector in enumerate(vectors):
+            self.put(Assign(place.at(number(i)), vector))
 
     def bind_variable(self, value: Value, name: str) -> Expression:
         """Let a value be called by the name of a variable."""
