@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iris.codegen.expression import Expression, Form, Touch, in_memory
+from iris.codegen.expression import Expression, Form, Touch, aligned, in_memory
 from iris.codegen.language import joined, pointer_to
 from iris.codegen.operators import as_type, binary, cast_to, dtype_of, integer, ternary
 from iris.codegen.statements import Assign, Declare, If, Run
@@ -34,11 +34,13 @@ def _alloc(ctx: Writer, op: metal.Alloc) -> None:
     type_ = op.result.type_as(Threadgroup)
     name = ctx.names.new(op.result.name or "shared", everywhere=True)
     held, arena = ctx.held(op.result), ctx.language.arena
-    start = ctx.shared_bytes + -ctx.shared_bytes % 16
+    start = aligned(ctx.shared_bytes, 16)
     if arena is None:
         # Whoever reads vectors from it, or other elements, needs it aligned for these.
-        aligned = ctx.language.aligned if any(_is_wide(user) for user in op.result.users) else ""
-        qualified = joined(aligned, ctx.language.shared, ctx.language.types[held.element])
+        is_wide = any(_is_wide(user) for user in op.result.users)
+        qualified = joined(
+            ctx.language.aligned * is_wide, ctx.language.shared, ctx.language.types[held.element]
+        )
         ctx.shared.append(Declare(qualified, name, count=type_.count))
     else:
         part = Unary("&", element(Name(arena), number(start)))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from iris.analysis.liveness import dead_values, is_unused
 from iris.analysis.matrices import multiplied
-from iris.codegen.expression import Expression, Form, Touch, form_of, in_memory
+from iris.codegen.expression import Expression, Form, Touch, aligned, form_of, in_memory
 from iris.codegen.language import Language, pointer_to
 from iris.codegen.names import Names
 from iris.codegen.shapes import check_shapes
@@ -68,7 +68,6 @@ class Writer:
         self.language = language
         self.fast = function.fast_math
         self.names = Names(language.reserved)
-        self.fields = Names(language.keywords)  # of the constant struct
         ops = function.body.walk()
         self._dead = dead_values(ops)
         check_shapes(ops, self._dead)
@@ -91,7 +90,10 @@ class Writer:
         touched = writes(effects_within(function))
         self.shared_arrays = touched if Resource.DEVICE in touched else []
         self.version = language.version
-        self.extents: dict[tuple[Value, int], str] = {}
+        self.fields: list[str] = []  # of the constant struct
+        self.fields_bytes = 0
+        self._field_names = Names(language.keywords)
+        self.extents: dict[tuple[Value, int], tuple[int, Tree]] = {}  # fields
         self.sites: list[Site] = []
         self.report: str | None = None  # the name of the report buffer, once something reports
         self.program: str | None = None  # the name of the program's number, for that
@@ -436,12 +438,15 @@ class Writer:
         """The size of an argument along an axis."""
         key = (array, axis)
         if key not in self.extents:
-            self.extents[key] = self.fields.new(f"{self.expressions[array].tree}_extent_{axis}")
-        return self.constant(self.extents[key])
+            self.extents[key] = self.field(f"{self.expressions[array].tree}_extent_{axis}", i32)
+        return self.extents[key][1]
 
-    def constant(self, field: str) -> Tree:
-        """A field of the constant struct."""
-        return Member(field, Name(self.language.constants_name))
+    def field(self, hint: str, dtype: DType) -> tuple[int, Tree]:
+        """Add a field to the constant struct: at which byte it is, and what it is called."""
+        name, start = self._field_names.new(hint), aligned(self.fields_bytes, dtype.bytes)
+        self.fields_bytes = start + dtype.bytes
+        self.fields.append(f"{self.language.types[dtype]} {name};")
+        return start, Member(name, Name(self.language.constants_name))
 
     def unsupported(self, op: Op, message: str) -> VerifyError:
         return op.invalid(f"{message} in {self.language.name}")
