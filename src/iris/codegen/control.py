@@ -19,7 +19,7 @@ from iris.codegen.tree import (
     number,
 )
 from iris.codegen.tree import ternary as choice
-from iris.codegen.writer import Writer, emit
+from iris.codegen.writer import Held, Writer, emit
 from iris.ir import control
 from iris.ir.core import Region, Value
 from iris.ir.in_place import is_last_use
@@ -171,8 +171,7 @@ def _start(ctx: Writer, op: control.Loop) -> list[str]:
 
 class _Move(NamedTuple):
     name: str  # of a variable,
-    holds: Value  # what it was declared for,
-    parts: int  # in how many parts,
+    held: Held  # how that holds values,
     value: Value  # what it is to have,
     content: Expression  # and what that is
 
@@ -186,27 +185,28 @@ def _assign(
 ) -> None:
     """Give the variables what a region yields, all at once; None: nobody wants it."""
     moves = []
-    for name, held, value in zip(names, holds, region.end.operands, strict=True):
+    for name, old, value in zip(names, holds, region.end.operands, strict=True):
         if name is not None:
-            moves.append(_Move(name, held, ctx.held(held).parts, value, ctx.value(value)))
+            moves.append(_Move(name, ctx.held(old), value, ctx.value(value)))
     ctx.drop()
-    moves = [m for m in moves if m.content.tree.text != ctx.place(m.holds, m.name).text]
-    arrays, scalars = [m for m in moves if m.parts > 1], [m for m in moves if m.parts == 1]
+    moves = [m for m in moves if m.content.tree.text != ctx.place(m.held, m.name).text]
+    arrays = [m for m in moves if m.held.parts > 1]
+    scalars = [m for m in moves if m.held.parts == 1]
     # Each element may read only elements of the same number.
     arrays = [_computed(ctx, m) if _reads_others(ctx, m, arrays) else m for m in arrays]
     # What they hold now is gone once the arrays are assigned, and scalars may need it.
     scalars = [_computed(ctx, m) if any(map(m.reads, arrays)) else m for m in scalars]
     moves = [*arrays, *scalars]
-    for parts in dict.fromkeys([m.parts for m in moves]):
+    for parts in dict.fromkeys([m.held.parts for m in moves]):
         with ctx.loop(parts) as i:
-            _assign_in_order(ctx, [m for m in moves if m.parts == parts], i)
+            _assign_in_order(ctx, [m for m in moves if m.held.parts == parts], i)
 
 
 def _reads_others(ctx: Writer, move: _Move, arrays: Sequence[_Move]) -> bool:
     """Whether a move reads elements of an array at other numbers than its own."""
     for other in arrays:
-        if other.parts == move.parts:
-            own = ctx.variable(other.holds, other.name)
+        if other.held.parts == move.held.parts:
+            own = ctx.variable(other.held, other.name)
             move = move._replace(content=move.content.put(own, PART))
     return any(map(move.reads, arrays))
 
@@ -225,11 +225,11 @@ def _assign_in_order(ctx: Writer, moves: list[_Move], i: Tree) -> None:
             # Each is still needed by another: a copy of one makes it free.
             free = moves[0]
             old = Name(ctx.names.new(f"old_{free.name}"))
-            here = ctx.variable(free.holds, free.name).at(i)
-            ctx.put(Declare(ctx.held(free.holds).type, old.word, here))
+            here = ctx.variable(free.held, free.name).at(i)
+            ctx.put(Declare(free.held.type, old.word, here))
             moves = [
                 m if m is free else m._replace(content=m.content.at(i).put(here, old))
                 for m in moves
             ]
         moves = [m for m in moves if m is not free]
-        ctx.assign_part(free.holds, free.name, free.content, i)
+        ctx.assign_part(free.held, free.name, free.content, i)

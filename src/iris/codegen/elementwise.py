@@ -69,15 +69,23 @@ def _assume_divisible(ctx: Writer, op: math.AssumeDivisible) -> None:
 
 @emit(*_ARITHMETIC)
 def _arithmetic(ctx: Writer, op: math.Wrapping) -> Expression:
-    lhs, rhs = op.operands
-    operator = _ARITHMETIC[type(op)]
-    if dtype_of(lhs).is_float:
+    operator, (lhs, rhs) = _ARITHMETIC[type(op)], op.operands
+    dtype = dtype_of(lhs)
+    if dtype.is_float:
         return _floats(ctx, op, operator)
     a, b = ctx.value(lhs), ctx.value(rhs)
-    if operator == "+" and isinstance(b.tree, Number) and dtype_of(lhs).low < b.tree.value < 0:
+    if operator == "+" and isinstance(b.tree, Number) and dtype.low < b.tree.value < 0:
         # `x - 4` for `x + -4`.
         operator, b = "-", b._replace(tree=b.tree.without_sign())
-    made = _integer_arithmetic(ctx, op, operator, a, b)
+    may_wrap = op.may_wrap
+    if dtype.is_signed and may_wrap and (dtype.bits >= 32 or a.lanes > 1 or b.lanes > 1):
+        made = _modular(ctx, operator, a, b, dtype.unsigned)
+    else:
+        a, b = [ctx.cast(x, dtype) if x.wraps else x for x in (a, b)]
+        if operator == "*" and dtype is u16 and may_wrap and a.lanes == b.lanes == 1:
+            # Of what is promoted to int, the product might not fit.
+            return binary(cast_to(ctx, a, u32), operator, b, u32, wraps=True)
+        made = _promoted(ctx, dtype, a, operator, b, wraps=may_wrap)
     if (
         operator == "+"
         and made.tree.operands[1].precedence == Precedence.ADDITIVE
@@ -104,19 +112,6 @@ def _div(ctx: Writer, op: math.Div) -> Expression:
 def _floats(ctx: Writer, op: Op, operator: str) -> Expression:
     a, b = map(ctx.typed, op.operands)
     return binary(a, operator, b, a.type)
-
-
-def _integer_arithmetic(
-    ctx: Writer, op: math.Wrapping, operator: str, a: Expression, b: Expression
-) -> Expression:
-    dtype = dtype_of(op.results[0])
-    if dtype.is_signed and op.may_wrap and (dtype.bits >= 32 or max(a.lanes, b.lanes) > 1):
-        return _modular(ctx, operator, a, b, dtype.unsigned)
-    a, b = _plain(ctx, a, dtype), _plain(ctx, b, dtype)
-    if operator == "*" and dtype is u16 and op.may_wrap and a.lanes == b.lanes == 1:
-        # Of what is promoted to int, the product might not fit.
-        return binary(cast_to(ctx, a, u32), operator, b, u32, wraps=True)
-    return _promoted(ctx, dtype, a, operator, b, wraps=op.may_wrap)
 
 
 def _promoted(
@@ -149,11 +144,6 @@ def _is_natural_number(x: Expression) -> bool:
     return x.type is i32 and isinstance(x.tree, Number) and x.tree.value >= 0
 
 
-def _plain(ctx: Writer, x: Expression, dtype: DType) -> Expression:
-    """The expression as a number, of a type that arithmetic takes to be one of the dtype."""
-    return ctx.cast(x, dtype) if x.wraps else x
-
-
 @emit(math.Neg)
 def _neg(ctx: Writer, op: math.Neg) -> Expression:
     dtype = dtype_of(op.x)
@@ -162,7 +152,7 @@ def _neg(ctx: Writer, op: math.Neg) -> Expression:
     x, is_short = ctx.value(op.x), dtype.bits < 32
     if op.may_wrap and (x.lanes > 1 or not is_short):
         return prefix("-", cast_to(ctx, x, dtype.unsigned), dtype.unsigned, wraps=dtype.is_signed)
-    return prefix("-", _plain(ctx, x, dtype), i32 if is_short else dtype, wraps=op.may_wrap)
+    return prefix("-", ctx.number(op.x), i32 if is_short else dtype, wraps=op.may_wrap)
 
 
 @emit(math.Abs)
@@ -328,7 +318,7 @@ def _shl(ctx: Writer, op: math.Shl) -> Expression:
     dtype = dtype_of(op.lhs)
     x, amount = ctx.value(op.lhs), ctx.number(op.rhs)
     if not (dtype.is_signed and op.may_wrap):
-        return _promoted(ctx, dtype, _plain(ctx, x, dtype), "<<", amount, wraps=op.may_wrap)
+        return _promoted(ctx, dtype, ctx.number(op.lhs), "<<", amount, wraps=op.may_wrap)
     # A signed number must not lose bits.
     is_vector = x.lanes > 1 or amount.lanes > 1
     unsigned = dtype.unsigned if is_vector or dtype.bits >= 32 else u32

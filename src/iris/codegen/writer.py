@@ -240,15 +240,14 @@ class Writer:
         is_seen = memory in self.shared_arrays
         return self.language.coherent if is_seen else self.language.device
 
-    def place(self, value: Value, name: str) -> Tree:
-        """A variable that holds a value as an expression, vector by vector."""
-        place = self.variable(value, name)
-        return Call(self.language.pair, place) if self.held(value).is_matrix else place
+    def place(self, held: Held, name: str) -> Tree:
+        """A variable as an expression, vector by vector."""
+        place = self.variable(held, name)
+        return Call(self.language.pair, place) if held.is_matrix else place
 
-    def variable(self, value: Value, name: str) -> Tree:
-        """A variable that holds a value, or each vector or matrix of it."""
-        variable = Name(name)
-        return element(variable, PART) if self.held(value).parts > 1 else variable
+    def variable(self, held: Held, name: str) -> Tree:
+        """A variable, or each vector or matrix of an array."""
+        return element(Name(name), PART) if held.parts > 1 else Name(name)
 
     def name_of(self, value: Value) -> str:
         """A new name for a value."""
@@ -258,7 +257,7 @@ class Writer:
         """Make a variable of a value."""
         self.waiting.pop(value, None)
         if value in self.destinations:
-            self.assign(value, self.destinations[value], expression)
+            self.assign(self.held(value), self.destinations[value], expression)
             return self.bind_variable(value, self.destinations[value])
         return self.define(value, self.name_of(value), expression)
 
@@ -274,7 +273,7 @@ class Writer:
             content = braces()
         self._declare(held, name, content)
         if content is None:
-            self.assign(value, name, expression)
+            self.assign(held, name, expression)
         return self.bind_variable(value, name)
 
     def _declare(self, held: Held, name: str, content: Tree | None = None) -> None:
@@ -311,26 +310,25 @@ class Writer:
     def bind_variable(self, value: Value, name: str) -> Expression:
         """Let a value be called by the name of a variable."""
         held = self.held(value)
-        expression = Expression(self.place(value, name), held.element, held.lanes)
+        expression = Expression(self.place(held, name), held.element, held.lanes)
         if self._hidden and value in self.expressions:
             self._hidden[-1].append((value, self.expressions[value], self.variables.get(value)))
         self.expressions[value] = expression
         self.variables[value] = name
         return expression
 
-    def assign(self, value: Value, name: str, expression: Expression) -> None:
+    def assign(self, held: Held, name: str, expression: Expression) -> None:
         """Assign what a value is to a variable that is to have it, vector by vector."""
-        with self.loop(self.held(value).parts) as i:
-            self.assign_part(value, name, expression, i)
+        with self.loop(held.parts) as i:
+            self.assign_part(held, name, expression, i)
 
-    def assign_part(self, value: Value, name: str, expression: Expression, i: Tree) -> None:
+    def assign_part(self, held: Held, name: str, expression: Expression, i: Tree) -> None:
         """Assign the vector of a number to a variable, or to that part of one."""
-        held = self.held(value)
-        target = self.place(value, name)
         content = self._whole(expression, held.element) if held.is_matrix else None
         if content is not None:
-            target = self.variable(value, name)
+            target = self.variable(held, name)
         else:
+            target = self.place(held, name)
             content = self.content(expression.at(i), held.element, held.lanes)
         self.put(Assign(target.at(i), content.at(i)))
 
