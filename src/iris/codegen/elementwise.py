@@ -76,7 +76,7 @@ def _arithmetic(ctx: Writer, op: math.Wrapping) -> Expression:
     a, b = ctx.value(lhs), ctx.value(rhs)
     if operator == "+" and isinstance(b.tree, Number) and dtype.low < b.tree.value < 0:
         # `x - 4` for `x + -4`.
-        operator, b = "-", b._replace(tree=b.tree.without_sign())
+        operator, b = "-", b.replace(tree=b.tree.without_sign())
     may_wrap = op.may_wrap
     if dtype.is_signed and may_wrap and (dtype.bits >= 32 or a.lanes > 1 or b.lanes > 1):
         made = _modular(ctx, operator, a, b, dtype.unsigned)
@@ -92,7 +92,7 @@ def _arithmetic(ctx: Writer, op: math.Wrapping) -> Expression:
         and (op.nowrap in (Nowrap.NONE, Nowrap.ADDRESS) or _is_natural_sum(op))
     ):
         # What wraps, what makes addresses and what is not negative may be added in any order.
-        return made._replace(tree=regrouped(*made.tree.operands))
+        return made.replace(tree=regrouped(*made.tree.operands))
     return made
 
 
@@ -169,7 +169,7 @@ def _abs(ctx: Writer, op: math.Abs) -> Expression:
     zero = integer(0)
     if dtype is not i32 or x.lanes > 1:
         zero = ctx.cast(zero, dtype, x.lanes)
-    return call(ctx.language.distance, x, zero, type_=dtype.unsigned)._replace(wraps=True)
+    return call(ctx.language.distance, x, zero, type_=dtype.unsigned).replace(wraps=True)
 
 
 def _floating(ctx: Writer, function: str, dtype: DType, *operands: Expression) -> Expression:
@@ -289,7 +289,7 @@ def _logic(ctx: Writer, op: math.Binary) -> Expression:
     a, b = ctx.value(lhs), ctx.branch_operand(rhs)
     if max(a.lanes, b.lanes) == 1 or logical == "!=":
         return binary(a, logical, b, a.type)
-    return binary(a, bits, b, a.type)._replace(tree=of_bools(bits, a.tree, b.tree))
+    return binary(a, bits, b, a.type).replace(tree=of_bools(bits, a.tree, b.tree))
 
 
 def _bitwise(ctx: Writer, op: Op, operator: str, a: Expression, b: Expression) -> Expression:

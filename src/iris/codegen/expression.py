@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
 from typing import NamedTuple
@@ -19,7 +20,8 @@ class Touch(IntEnum):
     CONVERGENT = 2  # its lanes must come together
 
 
-class Expression(NamedTuple):
+@dataclass(slots=True, eq=False)
+class Expression:
     """A tree, never changed.  The type of its elements may differ from that of the value.
 
     One without `PART` and with one lane stands for the same number in every element.
@@ -42,11 +44,35 @@ class Expression(NamedTuple):
 
     def put(self, part: Tree, other: Tree) -> Expression:
         """The same with another tree in place of each part like this."""
-        return self._replace(tree=self.tree.put(part, other))
+        return self.replace(tree=self.tree.put(part, other))
 
     def at(self, number: Tree) -> Expression:
         """The vector of that number."""
-        return self._replace(tree=self.tree.at(number)) if self.tree.is_indexed else self
+        tree = self.tree
+        if not tree.is_indexed:
+            return self
+        return Expression(
+            tree.at(number), self.type, self.lanes, self.wraps, self.touches, self.is_packed
+        )
+
+    def replace(
+        self,
+        *,
+        tree: Tree | None = None,
+        type: DType | None = None,
+        lanes: int | None = None,
+        wraps: bool | None = None,
+        touches: int | None = None,
+    ) -> Expression:
+        """A copy with other facts."""
+        return Expression(
+            self.tree if tree is None else tree,
+            self.type if type is None else type,
+            self.lanes if lanes is None else lanes,
+            self.wraps if wraps is None else wraps,
+            self.touches if touches is None else touches,
+            self.is_packed,
+        )
 
 
 class Form(NamedTuple):

@@ -70,7 +70,7 @@ def _view(ctx: Writer, op: metal.View) -> None:
         base = _as_pointer(ctx, ctx.language.shared_pointer, base, held)
     name = ctx.names.new(op.result.name or "view")
     ctx.put(Declare(ctx.held(op.result).type, name, base.tree))
-    ctx.expressions[op.result] = base._replace(tree=Name(name))
+    ctx.expressions[op.result] = base.replace(tree=Name(name))
 
 
 def _as_pointer(ctx: Writer, qualifier: str, base: Expression, dtype: DType) -> Expression:
@@ -144,7 +144,7 @@ def _loaded(ctx: Writer, op: metal.Load) -> Expression | None:
     mask = None if op.mask is None else ctx.value(op.mask)
     form = _access_form(ctx, op.base, op.result)
     place = _place(ctx, op.base, offset, form, const=True, volatile=op.volatile)
-    read = place._replace(touches=Touch.READS | offset.touches)
+    read = place.replace(touches=Touch.READS | offset.touches)
     is_words = form.lanes > VECTOR
     if dtype is bool_ and not is_words:
         read = _truth(ctx, read)
@@ -330,7 +330,7 @@ def _compare_exchange(ctx: Writer, op: metal.CompareExchange) -> None:
     operands = Unary("&", old), value.tree, *ctx.language.order, *ctx.language.order
     exchange = _atomically(ctx.language.compare_exchange, place, *operands)
     if ctx.is_used(op.done):
-        ctx.define(op.done, ctx.name_of(op.done), exchange._replace(type=bool_))
+        ctx.define(op.done, ctx.name_of(op.done), exchange.replace(type=bool_))
     else:
         ctx.put(Run(exchange.tree))
     if not dtype.is_float:

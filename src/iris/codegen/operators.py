@@ -42,11 +42,11 @@ def ternary(condition: Expression, a: Expression, b: Expression) -> Expression:
 def cast_to(ctx: Writer, x: Expression, type_: DType) -> Expression:
     """The expression as another type; a plain number takes its suffix instead."""
     if x.type is type_ and not x.is_packed:
-        return x._replace(wraps=False)
+        return x.replace(wraps=False)
     if x.is_packed and x.type is not type_:  # it becomes only a vector of its own elements
         x = cast_to(ctx, x, x.type)
     if isinstance(x.tree, Number) and x.tree.value >= 0 and (x.type, type_) == (i32, u32):
-        return x._replace(tree=ctx.language.literal(x.tree.value, u32)[0], type=u32)
+        return x.replace(tree=ctx.language.literal(x.tree.value, u32)[0], type=u32)
     return ctx.cast(x, type_)
 
 

@@ -98,7 +98,7 @@ def _gathered(
     if len(pieces) == 1 and pieces[0].lanes == ctx.form(result).lanes:
         return pieces[0]
     touches = merge_touches([sources[value] for value, _, _ in vector])
-    return _vector(ctx, [piece.tree for piece in pieces], result)._replace(touches=touches)
+    return _vector(ctx, [piece.tree for piece in pieces], result).replace(touches=touches)
 
 
 #: Neighbours that come from one vector: the value, which of its vectors, which lanes.
@@ -161,7 +161,7 @@ def _pieces(ctx: Writer, x: Expression, lanes: Sequence[int]) -> list[Expression
 def _piece(ctx: Writer, x: Expression, lanes: Sequence[int]) -> Expression:
     if x.lanes == 1 or list(lanes) == list(range(x.lanes)):
         return x
-    return x._replace(tree=ctx.language.lanes(x.tree, lanes), lanes=len(lanes))
+    return x.replace(tree=ctx.language.lanes(x.tree, lanes), lanes=len(lanes))
 
 
 def _vector(ctx: Writer, elements: Sequence[Tree], result: Value) -> Expression:
@@ -177,7 +177,7 @@ def _assembled(ctx: Writer, value: Value, vectors: Sequence[Expression]) -> Expr
     if held.parts > 1:
         ctx.assemble(value, [_listed(ctx, vector, held) for vector in vectors])
         return None
-    whole = vectors[0]._replace(type=held.element)
+    whole = vectors[0].replace(type=held.element)
     if len(value.users) > 1 or not isinstance(value.op, (metal.Literal, metal.Pattern)):
         return whole
     ctx.expressions[value] = whole  # a constant
@@ -209,7 +209,7 @@ def _slice(ctx: Writer, op: metal.Slice) -> Expression | None:
         if shape.parts > 1:
             index = ctx.simple(op.index)
         taken = x.at(within(index.tree, shape.parts, PART))
-        return taken._replace(touches=x.touches | index.touches)
+        return taken.replace(touches=x.touches | index.touches)
     name, i = ctx.simple(op.x), ctx.simple(op.index).tree
     if shape.parts == 1 and whole.parts > 1 and shape.lanes % whole.lanes == 0:
         # The part is several of the vectors.
@@ -249,13 +249,13 @@ def element_of(array: Expression, index: Tree) -> Expression:
     if array.lanes == 1:
         return array.at(index)
     if not array.is_indexed:
-        return array._replace(tree=element(array.tree, index), lanes=1)
+        return array.replace(tree=element(array.tree, index), lanes=1)
     lanes = number(array.lanes)
     return _lane(array, joined("/", index, lanes), joined("%", index, lanes))
 
 
 def _lane(array: Expression, vector: Tree, lane: Tree) -> Expression:
-    return array._replace(tree=element(array.tree.at(vector), lane), lanes=1)
+    return array.replace(tree=element(array.tree.at(vector), lane), lanes=1)
 
 
 @emit(metal.Foreach)

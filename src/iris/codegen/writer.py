@@ -265,11 +265,11 @@ class Writer:
         """Declare a variable with a first content, and let a value be called by it."""
         held = self.held(value)
         content: Tree | None = None
-        if held.is_matrix:
-            content = self._whole(expression, held.element) if held.parts == 1 else None
+        if held.parts == 1 and held.is_matrix:
+            content = self._whole(expression, held.element)
         elif held.parts == 1:
             content = self.content(expression, held.element, held.lanes)
-        elif is_zero(expression.tree):
+        elif is_zero(expression.tree) and not held.is_matrix:
             content = braces()
         self._declare(held, name, content)
         if content is None:
