@@ -17,6 +17,7 @@ from iris.codegen.source import Array, Extent, Scalar, Source
 from iris.codegen.statements import STEP, Line, Run, set_block
 from iris.codegen.tree import Name
 from iris.codegen.writer import Writer
+from iris.ir.collector import uncollected
 from iris.ir.control import Func
 from iris.ir.core import Level, Op, Value
 from iris.ir.metal import SIMDGROUP_WIDTH, Mma, MmaShared
@@ -26,6 +27,7 @@ from iris.ir.types import DType, Ptr
 RULES = (control, elementwise, matrices, memory, registers, reports, threads)
 
 
+@uncollected()
 def emit(function: Func, language: Language = MSL) -> Source:
     """The text of a kernel, and how it is launched."""
     if function.function_level is not Level.METAL:
