@@ -81,7 +81,8 @@ def _arithmetic(ctx: Writer, op: math.Wrapping) -> Expression:
     if dtype.is_signed and may_wrap and (dtype.bits >= 32 or a.lanes > 1 or b.lanes > 1):
         made = _modular(ctx, operator, a, b, dtype.unsigned)
     else:
-        a, b = [ctx.cast(x, dtype) if x.wraps else x for x in (a, b)]
+        if a.wraps or b.wraps:
+            a, b = [ctx.cast(x, dtype) if x.wraps else x for x in (a, b)]
         if operator == "*" and dtype is u16 and may_wrap and a.lanes == b.lanes == 1:
             # Of what is promoted to int, the product might not fit.
             return binary(cast_to(ctx, a, u32), operator, b, u32, wraps=True)
