@@ -14,7 +14,8 @@ import iris
 from counting import Counting
 from iris.compiler.compilation import entry_of
 from iris.compiler.kernel import Kernel
-from iris.cost.estimate import Counts, cost, count, estimate, on_chip
+from iris.cost.counts import Counts, cost, count
+from iris.cost.estimate import estimate, on_chip
 from iris.cost.occupancy import second_buffer_pays, simdgroups_per_core
 from iris.cost.sample import Sizes
 from iris.errors import DeclarationError

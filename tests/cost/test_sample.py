@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 
 import iris
 from iris.compiler.pipelines import METAL_PIPELINE
-from iris.cost.estimate import count, estimate
+from iris.cost.counts import count
+from iris.cost.estimate import estimate
 from iris.cost.sample import Sizes
 from iris.passes import run as run_passes
 from iris.testing import programs

@@ -12,7 +12,7 @@ from array_graphs import check_kernels, fused, meaning
 from iris.codegen.emitter import emit
 from iris.compiler.compilation import entry_of
 from iris.compiler.pipelines import METAL_PIPELINE
-from iris.cost.estimate import count
+from iris.cost.counts import count
 from iris.cost.sample import Sizes
 from iris.errors import DeclarationError
 from iris.interp import metal as metal_interpreter

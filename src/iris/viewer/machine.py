@@ -10,7 +10,8 @@ from typing import Any
 from iris.analysis.ordering import conflicts
 from iris.analysis.registers import Pressure
 from iris.analysis.windows import Windows
-from iris.cost.estimate import Counts, Estimate, count
+from iris.cost.counts import Counts, count
+from iris.cost.estimate import Estimate
 from iris.cost.resources import aligned, allocated
 from iris.cost.sample import Sizes
 from iris.ir import metal

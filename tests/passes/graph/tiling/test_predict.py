@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from iris.compiler.compilation import entry_of
-from iris.cost.estimate import Counts
+from iris.cost.counts import Counts
 from iris.ir import graph
 from iris.ir.text.parser import parse
 from iris.passes.graph.tiling.predict import _access

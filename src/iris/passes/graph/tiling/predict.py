@@ -16,7 +16,8 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from iris.cost.estimate import Counts, on_chip
+from iris.cost.counts import Counts
+from iris.cost.estimate import on_chip
 from iris.cost.occupancy import (
     OTHER_REGISTERS,
     second_buffer_pays,
