@@ -236,7 +236,7 @@ def _looped(draft: ThreadDraft) -> Line:
         word = "<" if step > 0 else ">"
         lines = [
             f"{{0}}, k = {x.text}, metal.int({bounds[0].text})",
-            f"while k {word} {bounds[1].text}:",
+            f"while k {word} metal.int({bounds[1].text}):",  # below 0, too
             "    {0} = {0} * 3 + k",
             f"    k += {step}",
         ]
