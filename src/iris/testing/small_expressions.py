@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 from iris.ir import math, scalar
 from iris.ir.control import Func, Return
 from iris.ir.core import Level, Module, Op, Value
+from iris.ir.literal import encode
 from iris.ir.math import Constant, element_type
 from iris.ir.types import DTYPES, DType, bool_
 from iris.passes import PASSES, Pass
@@ -44,7 +45,8 @@ from iris.tools.run import bits_of
 TOGETHER = 60  # expressions in one function
 POINTS = 256  # at which each is computed
 DEPTH = 3
-OPS = 6  # that give a dtype
+DTYPES_TOGETHER = 3
+OPS = 6  # that give a dtype, and casts
 _PASSES = ("fold", "canonicalize", "simplify")
 _SEEDS = 1 << 32
 _OF_NO_RULE = (
@@ -62,8 +64,9 @@ Values = npt.NDArray[Any]
 
 
 @cache
-def _forms_by_op(dtypes: tuple[DType, ...]) -> Mapping[DType, Mapping[type[Op], Sequence[Form]]]:
-    """For each dtype the ops that give it, each with its forms."""
+def _forms_by_op(dtype: DType, other: DType) -> Mapping[DType, Mapping[type[Op], Sequence[Form]]]:
+    """For each of two dtypes, and for bools, the ops that give it, each with its forms."""
+    dtypes = (*dict.fromkeys((dtype, other, bool_)),)
     found: dict[DType, dict[type[Op], list[Form]]] = {dtype: {} for dtype in dtypes}
     for form in forms(dtypes):
         if form.cls not in _OF_NO_RULE:
@@ -72,17 +75,24 @@ def _forms_by_op(dtypes: tuple[DType, ...]) -> Mapping[DType, Mapping[type[Op], 
 
 
 class _Draft:
-    """Expressions of a few dtypes, and of a few ops, which so meet often."""
+    """Expressions of a few dtypes, and of a few ops, which so meet often; casts are among them."""
 
     def __init__(self, seed: int):
         self.random = Random(seed)
-        self.dtypes = (*dict.fromkeys((*self.random.sample([*DTYPES.values()], 2), bool_)),)
-        self.known: dict[DType, list[Expression]] = {dtype: [] for dtype in self.dtypes}
-        by_op = _forms_by_op(self.dtypes)
-        self.forms = {dtype: self._some([*by_op[dtype].values()]) for dtype in self.dtypes}
+        self.dtypes = self.random.sample([*DTYPES.values()], DTYPES_TOGETHER)
+        self.known: dict[DType, list[Expression]] = {dtype: [] for dtype in (*self.dtypes, bool_)}
+        self.forms = {dtype: self._some(dtype) for dtype in self.known}
 
-    def _some(self, forms: Sequence[Sequence[Form]]) -> Sequence[Sequence[Form]]:
-        return self.random.sample(forms, min(OPS, len(forms)))
+    def _some(self, dtype: DType) -> Sequence[Sequence[Form]]:
+        others = sorted({*self.known} - {dtype}, key=str)
+        by_op: dict[type[Op], list[Form]] = {}
+        for other in others:
+            for cls, some in _forms_by_op(*sorted((dtype, other), key=str))[dtype].items():
+                by_op.setdefault(cls, []).extend(some)
+        drawn = self.random.sample([*by_op], min(OPS, len(by_op)))
+        # Casts of casts tell one dtype from another.
+        chosen: list[type[Op]] = [math.Cast, math.Cast, *drawn]
+        return [[*dict.fromkeys(by_op[cls])] for cls in chosen]
 
     def expression(self, dtype: DType, depth: int = DEPTH) -> Expression:
         random = self.random
@@ -117,7 +127,7 @@ class Expressions:
         """Assert that passes, by default those that simplify arithmetic, keep what each computes,
         and make no error where there is none."""
         draft = _Draft(self.seed)
-        made = [draft.expression(draft.random.choice(draft.dtypes)) for _ in range(TOGETHER)]
+        made = [draft.expression(draft.random.choice([*draft.known])) for _ in range(TOGETHER)]
         several = [e for e in dict.fromkeys(made) if isinstance(e, Call)]
         if several:
             module = function(several, Level.GRAPH)
@@ -160,9 +170,14 @@ def _operands(module: Module, seed: int) -> list[Values]:
         dtype = element_type(value.type).element
         random = Random(f"{seed} {value.name}")
         some = [n.bits for n in numbers(dtype) if isinstance(n, Number)]
-        some += [random.getrandbits(dtype.bits) for _ in range(4)]
+        some += [_other_bits(dtype, random) for _ in range(4)]
         found.append(np.array(random.choices(some, k=POINTS), np.uint64))
     return found
+
+
+def _other_bits(dtype: DType, random: Random) -> int:
+    # Any bits may be those of a nan that signals, of which functions are nan that ask for no value.
+    return encode(random.gauss(0, 4), dtype) if dtype.is_float else random.getrandbits(dtype.bits)
 
 
 def _evaluated(module: Module, seed: int) -> list[tuple[Values, Values]]:
