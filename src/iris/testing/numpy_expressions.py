@@ -28,6 +28,14 @@ Array = npt.NDArray[Any]
 MOST = 600  # elements of a result
 # What Iris has where NumPy has 64 bits.
 _NARROW = {"int64": "int32", "uint64": "uint32", "float64": "float32"}
+# Where factors are 0, what BLAS multiplies with them may be left out.
+_PRODUCTS = tuple(
+    f"np.{name}"
+    for name in (
+        *("matmul", "dot", "inner", "vdot", "tensordot", "outer", "einsum", "linalg.", "kron"),
+        *("vecdot", "matvec", "vecmat", "convolve"),
+    )
+)
 # They are for fewer shapes than NumPy's.
 _OF_FEWER_SHAPES = ("np.polyval", "np.cross", "np.convolve", "np.trapezoid", "np.linalg.norm")
 
@@ -194,10 +202,10 @@ class Expression:
 
     def _greatest_product(self) -> float:
         """Of all finite numbers: where it is infinite, what is multiplied with 0 in some order is
-        nan.  So is what is infinite itself, if it is multiplied with zeros beside an array."""
+        nan.  So may be what is infinite itself in a product."""
         factors = [np.abs(x.astype(np.float64)).ravel() for x in self.arguments.values()]
         every = np.nan_to_num(np.concatenate(factors), nan=np.inf, posinf=np.inf)
-        counted = every if self.text.startswith("np.convolve") else every[np.isfinite(every)]
+        counted = every if self.text.startswith(_PRODUCTS) else every[np.isfinite(every)]
         return float(np.prod(counted.clip(1)))
 
     def _may_be(self, now: np.dtype[Any], was: np.dtype[Any]) -> bool:
