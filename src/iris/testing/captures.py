@@ -31,7 +31,7 @@ BYTES = 64
 STEPS = 4
 # A function reads numbers of one row.  Most of a row are equal, and compute something else.
 _NUMBERS = ((2, 3, -1), (0.0, -0.0), (1, True, 1.0), (3, 3.0, np.float32(3), np.int32(3)))
-_FORMS = ("x * {}", "x + {}", "x - {}")
+_FORMS = ("x * {}", "x + {}", "x - {}", "x * 2 if {} is True else x - 1")
 _SIZE = 8
 # How a function reads a number, how the number is there at first, and how another is put there.
 _PLACES = (
