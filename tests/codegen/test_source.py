@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import gc
+from dataclasses import replace
+
 import pytest
 
 from iris.codegen import Array, Extent, Scalar, Source, emit
+from iris.codegen.languages.msl import MSL
+from iris.codegen.tree import Number
 from iris.errors import VerifyError
 from iris.ir import parse, verify
 from iris.ir.control import Func
-from iris.ir.types import Tile, bf16, bool_, f32, i8, i32, i64
+from iris.ir.types import DType, Tile, bf16, bool_, f32, i8, i32, i64
 
 
 def source(text: str) -> Source:
@@ -47,6 +52,26 @@ func metal @k simdgroups=2(%n: i32, %X: ptr<f32>, %wide: i64, %a: i8, %Y: ptr<bo
     assert (made.constants_buffer, made.constants_bytes) == (2, 32)
     assert made.report_buffer is None
     assert made.threadgroup_bytes == 0
+
+
+def test_cycles_are_collected_after_a_text_only() -> None:
+    collects: list[bool] = []
+
+    def literal(bits: int, dtype: DType) -> tuple[Number, DType]:
+        collects.append(gc.isenabled())
+        return MSL.literal(bits, dtype)
+
+    (function,) = parse("""\
+func metal @k simdgroups=1(%X: ptr<f32>, %n: i32) {
+  %one: f32 = constant 1.0
+  metal.store %X, %n, %one
+  return
+}
+""")
+    assert isinstance(function, Func)
+    emit(function, replace(MSL, literal=literal))
+    assert collects == [False]
+    assert gc.isenabled()
 
 
 def test_a_kernel_may_need_nothing() -> None:

@@ -32,7 +32,16 @@ from iris.tools.replay import Program
 
 # What a level's own bugs are looked for with, what finds most of them first.
 ORDER = {
-    "tile": ("passes", "masks", "proofs", "graph-passes", "agree", "sources", "words"),
+    "tile": (
+        "passes",
+        "masks",
+        "expressions",
+        "proofs",
+        "graph-passes",
+        "agree",
+        "sources",
+        "words",
+    ),
     "lowering": ("layouts", "indices", "refusals", "agree", "fits", "text"),
     "metal": (
         "orders",
@@ -46,6 +55,7 @@ ORDER = {
     "text": ("ir-texts", "text", "thread-text", "checked-text", "graph-text"),
     "graph": (
         "graph-passes",
+        "expressions",
         "proofs",
         "arrays",
         "forms",

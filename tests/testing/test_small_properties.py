@@ -7,15 +7,16 @@ import hashlib
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 
 from iris.compiler import arguments, autotune, candidates, launch_recording
 from iris.frontend import captured
 from iris.frontend.arrays import array_function
+from iris.frontend.threads import function, memory, types
 from iris.runtime import buffer
 from iris.testing import buffer_reads, captures, refused_calls, thread_words, tuning
+from iris.testing.choices import Choices
 from on_metal import METAL
 from support import counts
 
@@ -53,8 +54,12 @@ def test_buffers_of_metal_hold_what_was_written(read: buffer_reads.Reads) -> Non
 
 @settings(max_examples=counts(30, 2000), deadline=None)
 @given(thread_words.words())
-def test_words_store_what_numpy_computes(word: thread_words.Word) -> None:
+def test_words_store_what_numpy_computes(word: thread_words.ThreadWords) -> None:
     word.check()
+
+
+def _words(data: bytes) -> thread_words.ThreadWords:
+    return thread_words.ThreadWords(Choices(data))
 
 
 @pytest.mark.parametrize(
@@ -95,7 +100,14 @@ def test_words_store_what_numpy_computes(word: thread_words.Word) -> None:
             lambda on, array: on.adopt(array) if array.nbytes >= 4096 else None,
             "shares what lies in memory otherwise|takes for two|compatible|read-only",
         ),
-        (thread_words.Word, np, "cross", lambda a, b: -(a - b), "not"),
+        (_words, memory.Elements, "_moves_whole", lambda self: True, "one access"),
+        (
+            refused_calls.Refused,
+            function,
+            "declaration",
+            lambda name, said: types.declaration(name, said)._replace(is_const=False),
+            "not refused",
+        ),
     ],
 )
 def test_mistakes_are_found(
@@ -108,5 +120,5 @@ def test_mistakes_are_found(
 ) -> None:
     monkeypatch.setattr(owner, name, wrong)
     with pytest.raises(Exception, match=error):
-        for seed in range(60):
+        for seed in range(120):
             draw(hashlib.shake_128(bytes([seed])).digest(48)).check()

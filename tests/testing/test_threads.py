@@ -91,11 +91,12 @@ def test_the_simplest_kernel_stores_where_its_threads_are() -> None:
 
 
 def test_programs_are_of_all_that_threads_do() -> None:
-    texts = "\n".join(_drawn(seed).text for seed in range(120))
+    texts = "\n".join(_drawn(seed).text for seed in range(250))
     for word in (
         *("while", "for", "return", "else:", " and ", " if ", "pick(", "metal.int3", "p[", "X["),
         *("barrier", "simd_shuffle(", "simd_shuffle_xor", "simd_shuffle_up", "simd_broadcast"),
         *("simd_sum", "simd_max", "simd_ballot", "simd_any", "prefix", "atomic_"),
         *("simd_shuffle_down", "simd_all", "exclusive", "w[t //", "V[", "low_bit(metal"),
+        *("Y[at]", "u += X[ku]"),
     ):
         assert word in texts, word

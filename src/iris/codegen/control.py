@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from iris.codegen.expression import Expression, in_memory
-from iris.codegen.memory import pointer_type
+from iris.codegen.expression import Expression
 from iris.codegen.operators import dtype_of, logical_not, ternary
-from iris.codegen.statements import Assign, Break, Declare, For, If, While
+from iris.codegen.statements import Assign, Declare, For, If, Run, While
 from iris.codegen.tree import (
     PART,
     Call,
@@ -17,11 +16,10 @@ from iris.codegen.tree import (
     Tree,
     Unary,
     binary,
-    element,
     number,
 )
 from iris.codegen.tree import ternary as choice
-from iris.codegen.writer import Writer, emit
+from iris.codegen.writer import Held, Writer, emit
 from iris.ir import control
 from iris.ir.core import Region, Value
 from iris.ir.in_place import is_last_use
@@ -50,7 +48,7 @@ def _for(ctx: Writer, op: control.For) -> None:
     pragma = ctx.language.unroll if _numbers_registers(op) else None
     ctx.put(For(body, ctx.language.types[dtype], i.word, lower, test, advance, pragma))
     for value, target in zip(op.results, names, strict=True):
-        _bind(ctx, value, target)
+        ctx.bind_variable(value, target)
 
 
 def _numbers_registers(op: control.For) -> bool:
@@ -83,7 +81,7 @@ def _advance(ctx: Writer, i: Name, step: Tree, constant: object, ends_inside: bo
     if isinstance(step, Unary) and step.word == "-":
         return Assign(i, binary("-", i, step.operands[0])).text
     if isinstance(step, Number) and step.word.startswith("-"):
-        return Assign(i, binary("-", i, Number(step.word[1:], -step.value))).text
+        return Assign(i, binary("-", i, step.without_sign())).text
     return Assign(i, binary("+", i, step)).text
 
 
@@ -98,7 +96,7 @@ def _while(ctx: Writer, op: control.While) -> None:
         condition: Tree | None = ctx.value(more).tree
         if body:
             ctx.drop()
-            ctx.put(If([Break()], logical_not(ctx.value(more)).tree))
+            ctx.put(If([Run(Name("break"))], logical_not(ctx.value(more)).tree))
             condition = None
         ctx.region(op.body)
         _assign(ctx, op.condition.arguments, names, op.body)
@@ -125,20 +123,14 @@ def _if(ctx: Writer, op: control.If) -> None:
     for value in used:
         ctx.declare_empty(value)
     names = [ctx.variables[v] if ctx.is_used(v) else None for v in op.results]
-    is_bare = not any(names)
-    if is_bare and op.then.first is then:
-        if op.otherwise.first is otherwise:
-            return
-        with ctx.nest() as body:
-            ctx.region(op.otherwise)
-            ctx.drop()
-        ctx.put(If(body, logical_not(condition).tree))
-        return
     with ctx.nest() as body:
         _branch(ctx, op.results, names, op.then)
     with ctx.nest() as other:
         _branch(ctx, op.results, names, op.otherwise)
-    ctx.put(If(body, condition.tree, other))
+    if not body:
+        body, other, condition = other, [], logical_not(condition)
+    if body:
+        ctx.put(If(body, condition.tree, other))
 
 
 def _branch(
@@ -169,64 +161,54 @@ def _start(ctx: Writer, op: control.Loop) -> list[str]:
         if index in op.in_place:
             name = ctx.overwritten(op, value, is_free=is_last_use(op, value))
         if name is not None:
-            _bind(ctx, argument, name)
+            ctx.bind_variable(argument, name)
         else:
             name = ctx.names.new(argument.name or result.name or value.name or "v")
-            if isinstance(value.type, Threadgroup):
-                ctx.put(Declare(pointer_type(ctx, value.type), name, start.tree))
-                _bind(ctx, argument, name)
-            else:
-                ctx.define(argument, name, start)
+            ctx.define(argument, name, start)
         names.append(name)
     return names
 
 
 class _Move(NamedTuple):
     name: str  # of a variable,
-    holds: Value  # what it was declared for,
+    held: Held  # how that holds values,
     value: Value  # what it is to have,
     content: Expression  # and what that is
+
+    def reads(self, other: _Move) -> bool:
+        """Whether it reads the variable that another one assigns."""
+        return self.content.tree.has(Name(other.name))
 
 
 def _assign(
     ctx: Writer, holds: Sequence[Value], names: Sequence[str | None], region: Region
 ) -> None:
     """Give the variables what a region yields, all at once; None: nobody wants it."""
-    values = region.end.operands
-    moves = [
-        _Move(name, held, value, ctx.value(value))
-        for name, held, value in zip(names, holds, values, strict=True)
-        if name is not None
-    ]
+    moves = []
+    for name, old, value in zip(names, holds, region.end.operands, strict=True):
+        if name is not None:
+            moves.append(_Move(name, ctx.held(old), value, ctx.value(value)))
     ctx.drop()
-    moves = [m for m in moves if m.content.tree.text != _place(ctx, m.holds, m.name).text]
-    if not moves:
-        return
-    arrays = _element_by_element(ctx, [m for m in moves if _parts(ctx, m.holds) > 1])
-    scalars = [m for m in moves if _parts(ctx, m.holds) == 1]
-    if _need(scalars, arrays):
-        # What they hold now is gone once the arrays are assigned, and they may be needed for these.
-        scalars = [_computed(ctx, m) if _need([m], arrays) else m for m in scalars]
-    for parts in dict.fromkeys(_parts(ctx, m.holds) for m in arrays):
-        alike = [m for m in arrays if _parts(ctx, m.holds) == parts]
-        arrays = [m for m in arrays if m not in alike]
+    moves = [m for m in moves if m.content.tree.text != ctx.place(m.held, m.name).text]
+    arrays = [m for m in moves if m.held.parts > 1]
+    scalars = [m for m in moves if m.held.parts == 1]
+    # Each element may read only elements of the same number.
+    arrays = [_computed(ctx, m) if _reads_others(ctx, m, arrays) else m for m in arrays]
+    # What they hold now is gone once the arrays are assigned, and scalars may need it.
+    scalars = [_computed(ctx, m) if any(map(m.reads, arrays)) else m for m in scalars]
+    moves = [*arrays, *scalars]
+    for parts in dict.fromkeys([m.held.parts for m in moves]):
         with ctx.loop(parts) as i:
-            _assign_in_order(ctx, alike, i)
-    _assign_in_order(ctx, scalars, PART)
+            _assign_in_order(ctx, [m for m in moves if m.held.parts == parts], i)
 
 
-def _parts(ctx: Writer, value: Value) -> int:
-    return 1 if isinstance(value.type, Threadgroup) else ctx.form(value).parts
-
-
-def _need(moves: Sequence[_Move], others: Sequence[_Move]) -> bool:
-    """Whether some moves read the variables that others assign."""
-    return any(m.content.tree.has(Name(o.name)) for m in moves for o in others)
-
-
-def _element_by_element(ctx: Writer, moves: Sequence[_Move]) -> list[_Move]:
-    """Moves whose elements read only elements of the same number."""
-    return [_computed(ctx, m) if any(_needs_others(ctx, m, o) for o in moves) else m for m in moves]
+def _reads_others(ctx: Writer, move: _Move, arrays: Sequence[_Move]) -> bool:
+    """Whether a move reads elements of an array at other numbers than its own."""
+    for other in arrays:
+        if other.held.parts == move.held.parts:
+            own = ctx.variable(other.held, other.name)
+            move = move._replace(content=move.content.put(own, PART))
+    return any(map(move.reads, arrays))
 
 
 def _computed(ctx: Writer, move: _Move) -> _Move:
@@ -238,56 +220,16 @@ def _computed(ctx: Writer, move: _Move) -> _Move:
 def _assign_in_order(ctx: Writer, moves: list[_Move], i: Tree) -> None:
     """Assign variables, or the elements of a number of arrays, each before what it has is gone."""
     while moves:
-        free = next((m for m in moves if not _need([o for o in moves if o is not m], [m])), None)
+        free = next((m for m in moves if not any(o.reads(m) for o in moves if o is not m)), None)
         if free is None:
             # Each is still needed by another: a copy of one makes it free.
             free = moves[0]
-            here = _variable(ctx, free).at(i)
-            copy = _copy(ctx, free, here)
+            old = Name(ctx.names.new(f"old_{free.name}"))
+            here = ctx.variable(free.held, free.name).at(i)
+            ctx.put(Declare(free.held.type, old.word, here))
             moves = [
-                m if m is free else m._replace(content=m.content.at(i).put(here, copy))
+                m if m is free else m._replace(content=m.content.at(i).put(here, old))
                 for m in moves
             ]
         moves = [m for m in moves if m is not free]
-        if isinstance(free.holds.type, Threadgroup):
-            ctx.put(Assign(Name(free.name), free.content.tree))
-        else:
-            ctx.assign_part(free.holds, free.name, free.content, i)
-
-
-def _variable(ctx: Writer, move: _Move) -> Tree:
-    name = Name(move.name)
-    return element(name, PART) if _parts(ctx, move.holds) > 1 else name
-
-
-def _needs_others(ctx: Writer, move: _Move, other: _Move) -> bool:
-    """Whether a move reads elements of an array at other numbers than its own."""
-    content, name = move.content.tree, Name(other.name)
-    if not content.has(name) or _parts(ctx, move.holds) != _parts(ctx, other.holds):
-        return content.has(name)
-    return content.put(_variable(ctx, other), PART).has(name)
-
-
-def _copy(ctx: Writer, move: _Move, content: Tree) -> Name:
-    """Copy the old content of a variable to a new one."""
-    name, held = ctx.names.new(f"old_{move.name}"), move.holds
-    pointed = held.type if isinstance(held.type, Threadgroup) else None
-    type_ = ctx.held(held).type if pointed is None else pointer_type(ctx, pointed)
-    ctx.put(Declare(type_, name, content))
-    return Name(name)
-
-
-# Memory of the threadgroup is carried as a pointer to its first element.
-
-
-def _place(ctx: Writer, value: Value, name: str) -> Tree:
-    return Name(name) if isinstance(value.type, Threadgroup) else ctx.place(ctx.held(value), name)
-
-
-def _bind(ctx: Writer, value: Value, name: str) -> None:
-    """Let a value be called by the name of a variable that a loop carries."""
-    if isinstance(value.type, Threadgroup):
-        ctx.expressions[value] = Expression(Name(name), in_memory(value.type.element))
-        ctx.variables[value] = name
-    else:
-        ctx.bind_variable(value, name)
+        ctx.assign_part(free.held, free.name, free.content, i)

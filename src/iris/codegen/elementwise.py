@@ -24,6 +24,18 @@ from iris.ir.core import Op, Value
 from iris.ir.math import Nowrap, Predicate
 from iris.ir.types import DType, bf16, bool_, f32, i32, i64, u16, u32
 
+_ARITHMETIC: dict[type[Op], str] = {math.Add: "+", math.Sub: "-", math.Mul: "*"}
+# An operator, and the function that rounds down.
+_DIVISION: dict[type[Op], tuple[str, str]] = {
+    math.FloorDiv: ("/", "floor_divide"),
+    math.Mod: ("%", "floor_modulo"),
+}
+# Of the bits, and of bools.
+_LOGIC: dict[type[Op], tuple[str, str]] = {
+    math.And: ("&", "&&"),
+    math.Or: ("|", "||"),
+    math.Xor: ("^", "!="),
+}
 _COMPARE = {
     Predicate.EQ: "==",
     Predicate.NE: "!=",
@@ -55,30 +67,40 @@ def _assume_divisible(ctx: Writer, op: math.AssumeDivisible) -> None:
 # Arithmetic.
 
 
-@emit(math.Add)
-def _add(ctx: Writer, op: math.Add) -> Expression:
-    value = _negative(op.rhs)
-    if value is not None:
-        return _sum(ctx, op, "-", -value)
-    return _arithmetic(ctx, op, "+")
+@emit(*_ARITHMETIC)
+def _arithmetic(ctx: Writer, op: math.Wrapping) -> Expression:
+    operator, (lhs, rhs) = _ARITHMETIC[type(op)], op.operands
+    dtype = dtype_of(lhs)
+    if dtype.is_float:
+        return _floats(ctx, op, operator)
+    a, b = ctx.value(lhs), ctx.value(rhs)
+    if operator == "+" and isinstance(b.tree, Number) and dtype.low < b.tree.value < 0:
+        # `x - 4` for `x + -4`.
+        operator, b = "-", b.replace(tree=b.tree.without_sign())
+    may_wrap = op.may_wrap
+    if dtype.is_signed and may_wrap and (dtype.bits >= 32 or a.lanes > 1 or b.lanes > 1):
+        made = _modular(ctx, operator, a, b, dtype.unsigned)
+    else:
+        if a.wraps or b.wraps:
+            a, b = [ctx.cast(x, dtype) if x.wraps else x for x in (a, b)]
+        if operator == "*" and dtype is u16 and may_wrap and a.lanes == b.lanes == 1:
+            # Of what is promoted to int, the product might not fit.
+            return binary(cast_to(ctx, a, u32), operator, b, u32, wraps=True)
+        made = _promoted(ctx, dtype, a, operator, b, wraps=may_wrap)
+    if (
+        operator == "+"
+        and made.tree.operands[1].precedence == Precedence.ADDITIVE
+        and (op.nowrap in (Nowrap.NONE, Nowrap.ADDRESS) or _is_natural_sum(op))
+    ):
+        # What wraps, what makes addresses and what is not negative may be added in any order.
+        return made.replace(tree=regrouped(*made.tree.operands))
+    return made
 
 
-def _negative(value: Value) -> int | None:
-    """The number, if it is a negative constant that can be negated."""
-    if type(value.op) is not math.Constant or not value.op.dtype.is_signed:
-        return None
-    number = int(value.op.value)
-    return number if value.op.dtype.low < number < 0 else None
-
-
-@emit(math.Sub)
-def _sub(ctx: Writer, op: math.Sub) -> Expression:
-    return _arithmetic(ctx, op, "-")
-
-
-@emit(math.Mul)
-def _mul(ctx: Writer, op: math.Mul) -> Expression:
-    return _arithmetic(ctx, op, "*")
+def _is_natural_sum(op: math.Wrapping) -> bool:
+    """Whether it is a sum of sums of which no part is negative."""
+    sums = op, op.operands[1].op
+    return all(isinstance(x, math.Add) and x.nowrap is Nowrap.NATURAL for x in sums)
 
 
 @emit(math.Div)
@@ -88,59 +110,21 @@ def _div(ctx: Writer, op: math.Div) -> Expression:
     return _floats(ctx, op, "/")
 
 
-def _arithmetic(ctx: Writer, op: math.Wrapping, operator: str) -> Expression:
-    lhs, rhs = op.operands
-    if dtype_of(lhs).is_float:
-        return _floats(ctx, op, operator)
-    return _integer(ctx, op, operator, ctx.value(lhs), ctx.value(rhs))
-
-
 def _floats(ctx: Writer, op: Op, operator: str) -> Expression:
     a, b = map(ctx.typed, op.operands)
     return binary(a, operator, b, a.type)
 
 
-def _sum(ctx: Writer, op: math.Add, operator: str, number: int) -> Expression:
-    """`x - 4` for `x + -4`."""
-    return _integer(ctx, op, operator, ctx.value(op.lhs), constant(ctx, number, dtype_of(op.lhs)))
-
-
-def _integer(
-    ctx: Writer, op: math.Wrapping, operator: str, a: Expression, b: Expression
+def _promoted(
+    ctx: Writer, dtype: DType, a: Expression, operator: str, b: Expression, *, wraps: bool = False
 ) -> Expression:
-    found = _integer_arithmetic(ctx, op, operator, a, b)
-    if (
-        operator == "+"
-        and found.tree.operands[1].precedence == Precedence.ADDITIVE
-        and (op.nowrap in (Nowrap.NONE, Nowrap.ADDRESS) or _is_natural_sum(op))
-    ):
-        # What wraps, what makes addresses and what is not negative may be added in any order.
-        return found.replace(tree=regrouped(*found.tree.operands))
-    return found
-
-
-def _integer_arithmetic(
-    ctx: Writer, op: math.Wrapping, operator: str, a: Expression, b: Expression
-) -> Expression:
-    dtype = dtype_of(op.results[0])
-    if dtype.is_signed and op.may_wrap and (dtype.bits >= 32 or max(a.lanes, b.lanes) > 1):
-        return _modular(ctx, operator, a, b, dtype.unsigned)
-    a, b = _plain(ctx, a, dtype), _plain(ctx, b, dtype)
-    if a.lanes != b.lanes or a.lanes > 1:
-        # Vectors have the arithmetic of their type; scalars are promoted first.
+    """An operation of integers: vectors have the arithmetic of their type, shorter scalars that of
+    int, in which what would wrap does not."""
+    if a.lanes > 1 or b.lanes > 1:
         a, b = cast_to(ctx, a, dtype), cast_to(ctx, b, dtype)
-        return binary(a, operator, b, dtype)
-    if dtype.bits >= 32:
-        return binary(a, operator, b, dtype)
-    if operator == "*" and dtype is u16 and op.may_wrap:
-        return binary(cast_to(ctx, a, u32), operator, b, u32, wraps=True)
-    return binary(a, operator, b, i32, wraps=op.may_wrap)
-
-
-def _is_natural_sum(op: math.Wrapping) -> bool:
-    """Whether it is a sum of sums of which no part is negative."""
-    sums = op, op.operands[1].op
-    return all(isinstance(x, math.Add) and x.nowrap is Nowrap.NATURAL for x in sums)
+    elif dtype.bits < 32:
+        return binary(a, operator, b, i32, wraps=wraps)
+    return binary(a, operator, b, dtype)
 
 
 def _modular(
@@ -161,22 +145,15 @@ def _is_natural_number(x: Expression) -> bool:
     return x.type is i32 and isinstance(x.tree, Number) and x.tree.value >= 0
 
 
-def _plain(ctx: Writer, x: Expression, dtype: DType) -> Expression:
-    """The expression as a number, of a type that arithmetic takes to be one of the dtype."""
-    return ctx.cast(x, dtype) if x.wraps else x
-
-
 @emit(math.Neg)
 def _neg(ctx: Writer, op: math.Neg) -> Expression:
     dtype = dtype_of(op.x)
     if dtype.is_float:
         return prefix("-", ctx.typed(op.x), dtype)
-    x = ctx.value(op.x)
-    if not op.may_wrap:
-        return prefix("-", _plain(ctx, x, dtype), dtype if dtype.bits >= 32 else i32)
-    if x.lanes > 1 or dtype.bits >= 32:
+    x, is_short = ctx.value(op.x), dtype.bits < 32
+    if op.may_wrap and (x.lanes > 1 or not is_short):
         return prefix("-", cast_to(ctx, x, dtype.unsigned), dtype.unsigned, wraps=dtype.is_signed)
-    return prefix("-", _plain(ctx, x, dtype), i32, wraps=True)
+    return prefix("-", ctx.number(op.x), i32 if is_short else dtype, wraps=op.may_wrap)
 
 
 @emit(math.Abs)
@@ -200,31 +177,26 @@ def _floating(ctx: Writer, function: str, dtype: DType, *operands: Expression) -
     """A call of a function that there is of halves, but not of bfloats."""
     if dtype is not bf16:
         return call(function, *operands, type_=dtype)
-    return _rounded(ctx, dtype, call(function, *[_wide(ctx, x) for x in operands], type_=f32))
+    widened = [cast_to(ctx, x, f32) for x in operands]
+    return cast_to(ctx, call(function, *widened, type_=f32), dtype)
 
 
-@emit(math.FloorDiv)
-def _floor_divide(ctx: Writer, op: math.FloorDiv) -> Expression:
-    dtype = dtype_of(op.lhs)
+@emit(math.FloorDiv, math.Mod)
+def _divide(ctx: Writer, op: math.Division) -> Expression:
+    dtype, (operator, function) = dtype_of(op.lhs), _DIVISION[type(op)]
     if dtype.is_float:
-        return _in_float(ctx, op, "float_floor_divide")
+        found = helper(ctx, f"float_{function}", f32, *_as_floats(ctx, op))
+        return cast_to(ctx, found, dtype)
     shift = _power_of_two(op.rhs)
+    if shift is not None and operator == "%":
+        return _bitwise(ctx, op, "&", ctx.value(op.lhs), constant(ctx, (1 << shift) - 1, dtype))
     if shift == 0:
         return ctx.value(op.lhs)
     if shift is not None:
-        return _shifted(ctx, op, ">>", ctx.number(op.lhs), integer(shift))
-    return _divided(ctx, op, "/", "floor_divide")
-
-
-@emit(math.Mod)
-def _modulo(ctx: Writer, op: math.Mod) -> Expression:
-    dtype = dtype_of(op.lhs)
-    if dtype.is_float:
-        return _in_float(ctx, op, "float_floor_modulo")
-    shift = _power_of_two(op.rhs)
-    if shift is not None:
-        return _bitwise(ctx, op, "&", ctx.value(op.lhs), constant(ctx, (1 << shift) - 1, dtype))
-    return _divided(ctx, op, "%", "floor_modulo")
+        return _promoted(ctx, dtype, ctx.number(op.lhs), ">>", integer(shift))
+    if dtype.is_signed and not op.natural:
+        return helper(ctx, function, dtype, *ctx.together(op.lhs, op.rhs))
+    return _promoted(ctx, dtype, ctx.number(op.lhs), operator, ctx.number(op.rhs))
 
 
 def _power_of_two(value: Value) -> int | None:
@@ -235,29 +207,8 @@ def _power_of_two(value: Value) -> int | None:
     return number.bit_length() - 1 if number > 0 and number & (number - 1) == 0 else None
 
 
-def _divided(ctx: Writer, op: math.Division, operator: str, function: str) -> Expression:
-    dtype = dtype_of(op.lhs)
-    if dtype.is_signed and not op.natural:
-        a, b = ctx.together(op.lhs, op.rhs)
-        return helper(ctx, function, dtype, a, b)
-    a, b = ctx.number(op.lhs), ctx.number(op.rhs)
-    if a.lanes > 1 or b.lanes > 1:
-        a, b = ctx.typed(op.lhs), ctx.typed(op.rhs)
-    return binary(a, operator, b, dtype if dtype.bits >= 32 or a.lanes > 1 else i32)
-
-
-def _in_float(ctx: Writer, op: math.Binary, function: str) -> Expression:
-    dtype = dtype_of(op.lhs)
-    a, b = (_wide(ctx, x) for x in ctx.together(op.lhs, op.rhs))
-    return _rounded(ctx, dtype, helper(ctx, function, f32, a, b))
-
-
-def _wide(ctx: Writer, x: Expression) -> Expression:
-    return cast_to(ctx, x, f32)
-
-
-def _rounded(ctx: Writer, dtype: DType, x: Expression) -> Expression:
-    return cast_to(ctx, x, dtype)
+def _as_floats(ctx: Writer, op: Op) -> list[Expression]:
+    return [cast_to(ctx, x, f32) for x in ctx.together(*op.operands)]
 
 
 # Extrema.
@@ -283,8 +234,8 @@ def _extremum(ctx: Writer, op: math.Extremum) -> Expression:
 @emit(math.Transcendental, math.Sqrt)
 def _function(ctx: Writer, op: Op) -> Expression:
     dtype = dtype_of(op.operands[0])
-    operands = [_wide(ctx, x) for x in ctx.together(*op.operands)]
-    return _rounded(ctx, dtype, call(_name(ctx, type(op), dtype), *operands, type_=f32))
+    found = call(_name(ctx, type(op), dtype), *_as_floats(ctx, op), type_=f32)
+    return cast_to(ctx, found, dtype)
 
 
 def _name(ctx: Writer, kind: type[Op], rounded: DType = f32) -> str:
@@ -304,16 +255,15 @@ def _to_integer(ctx: Writer, op: math.FloatUnary) -> Expression:
 
 @emit(math.Erf)
 def _erf(ctx: Writer, op: math.Erf) -> Expression:
-    return _rounded(ctx, dtype_of(op.x), helper(ctx, "erf", f32, _wide(ctx, ctx.typed(op.x))))
+    return cast_to(ctx, helper(ctx, "erf", f32, *_as_floats(ctx, op)), dtype_of(op.x))
 
 
 @emit(math.Sigmoid)
 def _sigmoid(ctx: Writer, op: math.Sigmoid) -> Expression:
     # exp may overflow to inf, of which this is the right 0.
-    x = _wide(ctx, ctx.typed(op.x))
-    one = constant(ctx, _ONE, f32)
+    (x,), one = _as_floats(ctx, op), constant(ctx, _ONE, f32)
     below = binary(one, "+", call(_name(ctx, math.Exp), prefix("-", x, f32), type_=f32), f32)
-    return _rounded(ctx, dtype_of(op.x), binary(one, "/", below, f32))
+    return cast_to(ctx, binary(one, "/", below, f32), dtype_of(op.x))
 
 
 _ONE = 0x3F800000
@@ -332,23 +282,9 @@ def _fma(ctx: Writer, op: math.Fma) -> Expression:
 # Bits.
 
 
-@emit(math.And)
-def _and(ctx: Writer, op: math.And) -> Expression:
-    return _logic(ctx, op, "&", "&&")
-
-
-@emit(math.Or)
-def _or(ctx: Writer, op: math.Or) -> Expression:
-    return _logic(ctx, op, "|", "||")
-
-
-@emit(math.Xor)
-def _xor(ctx: Writer, op: math.Xor) -> Expression:
-    return _logic(ctx, op, "^", "!=")
-
-
-def _logic(ctx: Writer, op: math.Binary, bits: str, logical: str) -> Expression:
-    lhs, rhs = op.operands
+@emit(*_LOGIC)
+def _logic(ctx: Writer, op: math.Binary) -> Expression:
+    (lhs, rhs), (bits, logical) = op.operands, _LOGIC[type(op)]
     if dtype_of(lhs) is not bool_:
         return _bitwise(ctx, op, bits, ctx.value(lhs), ctx.value(rhs))
     a, b = ctx.value(lhs), ctx.branch_operand(rhs)
@@ -358,14 +294,10 @@ def _logic(ctx: Writer, op: math.Binary, bits: str, logical: str) -> Expression:
 
 
 def _bitwise(ctx: Writer, op: Op, operator: str, a: Expression, b: Expression) -> Expression:
-    dtype = dtype_of(op.results[0])
-    if a.lanes > 1 or b.lanes > 1:
-        a, b = cast_to(ctx, a, dtype), cast_to(ctx, b, dtype)
-        return binary(a, operator, b, dtype)
-    wraps = a.wraps or b.wraps
-    if dtype.bits < 32:
-        return binary(a, operator, b, i32, wraps=wraps)
-    return binary(a, operator, b, dtype.unsigned if wraps else dtype, wraps=wraps)
+    dtype, wraps = dtype_of(op.results[0]), a.wraps or b.wraps
+    if wraps and dtype.bits >= 32 and a.lanes == b.lanes == 1:
+        return binary(a, operator, b, dtype.unsigned, wraps=True)
+    return _promoted(ctx, dtype, a, operator, b, wraps=wraps)
 
 
 @emit(math.Not)
@@ -387,31 +319,18 @@ def _shl(ctx: Writer, op: math.Shl) -> Expression:
     dtype = dtype_of(op.lhs)
     x, amount = ctx.value(op.lhs), ctx.number(op.rhs)
     if not (dtype.is_signed and op.may_wrap):
-        return _shifted(ctx, op, "<<", _plain(ctx, x, dtype), amount, wraps=op.may_wrap)
+        return _promoted(ctx, dtype, ctx.number(op.lhs), "<<", amount, wraps=op.may_wrap)
     # A signed number must not lose bits.
-    unsigned = dtype.unsigned
-    if x.lanes > 1 or amount.lanes > 1:
-        x, amount = cast_to(ctx, x, unsigned), cast_to(ctx, amount, unsigned)
-    elif dtype.bits < 32:
-        return binary(cast_to(ctx, x, u32), "<<", amount, u32, wraps=True)
+    is_vector = x.lanes > 1 or amount.lanes > 1
+    unsigned = dtype.unsigned if is_vector or dtype.bits >= 32 else u32
+    if is_vector:
+        amount = cast_to(ctx, amount, unsigned)
     return binary(cast_to(ctx, x, unsigned), "<<", amount, unsigned, wraps=True)
 
 
 @emit(math.Shr)
 def _shr(ctx: Writer, op: math.Shr) -> Expression:
-    return _shifted(ctx, op, ">>", ctx.number(op.lhs), ctx.number(op.rhs))
-
-
-def _shifted(
-    ctx: Writer, op: Op, operator: str, x: Expression, amount: Expression, wraps: bool = False
-) -> Expression:
-    dtype = dtype_of(op.results[0])
-    if x.lanes > 1 or amount.lanes > 1:
-        x, amount = cast_to(ctx, x, dtype), cast_to(ctx, amount, dtype)
-        return binary(x, operator, amount, dtype)
-    if dtype.bits < 32:
-        return binary(x, operator, amount, i32, wraps=wraps)
-    return binary(x, operator, amount, dtype)
+    return _promoted(ctx, dtype_of(op.lhs), ctx.number(op.lhs), ">>", ctx.number(op.rhs))
 
 
 # Choosing and converting.
@@ -460,7 +379,7 @@ def _cast(ctx: Writer, op: math.Cast) -> Expression:
         x = ctx.number(op.x) if source.is_integer else ctx.typed(op.x)
         if bf16 in (source, target) and f32 not in (source, target):
             # bfloat is sure to convert from and to float only.
-            x = _wide(ctx, x)
+            x = cast_to(ctx, x, f32)
         return cast_to(ctx, x, target)
     if target.bits > source.bits:
         x = ctx.number(op.x)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from iris.analysis.matrices import OF_MATRICES
 from iris.codegen import control, elementwise, matrices, memory, registers, reports, threads
-from iris.codegen.expression import Expression, in_memory
+from iris.codegen.expression import Expression, aligned, in_memory
 from iris.codegen.language import Language
 from iris.codegen.languages.msl import MSL
 from iris.codegen.names import Names
@@ -17,15 +17,17 @@ from iris.codegen.source import Array, Extent, Scalar, Source
 from iris.codegen.statements import STEP, Line, Run, set_block
 from iris.codegen.tree import Name
 from iris.codegen.writer import Writer
+from iris.ir.collector import uncollected
 from iris.ir.control import Func
 from iris.ir.core import Level, Op, Value
 from iris.ir.metal import SIMDGROUP_WIDTH, Mma, MmaShared
-from iris.ir.types import DType, Ptr, i32
+from iris.ir.types import DType, Ptr
 
 #: The modules whose rules a walk uses.
 RULES = (control, elementwise, matrices, memory, registers, reports, threads)
 
 
+@uncollected()
 def emit(function: Func, language: Language = MSL) -> Source:
     """The text of a kernel, and how it is launched."""
     if function.function_level is not Level.METAL:
@@ -55,78 +57,55 @@ class _Kernel:
         self.function = function
         self.language = language
         self.writer = Writer(function, language)
-        self.offset = 0  # in the constant struct
-        self.fields: list[str] = []
 
     def source(self) -> Source:
         ctx, function = self.writer, self.function
         scalars: dict[Value, Scalar] = {}
-        arrays: dict[Value, str] = {}
         for argument in function.body.arguments:
-            hint = argument.name or "argument"
+            hint, dtype = argument.name or "argument", argument.type.element
             if isinstance(argument.type, Ptr):
-                name = ctx.names.new(hint)
-                arrays[argument] = name
-                held = in_memory(argument.type.element)
-                ctx.expressions[argument] = Expression(Name(name), held)
+                name = Name(ctx.names.new(hint))
+                ctx.expressions[argument] = Expression(name, in_memory(dtype))
             elif isinstance(argument.type, DType):
-                name = ctx.fields.new(hint)
                 ctx.names.see(hint)
-                type_ = self.language.types[argument.type]
-                scalars[argument] = Scalar(self.field(type_, name, argument.type), argument.type)
-                ctx.expressions[argument] = Expression(ctx.constant(name), argument.type)
+                offset, field = ctx.field(hint, dtype)
+                scalars[argument] = Scalar(offset, dtype)
+                ctx.expressions[argument] = Expression(field, dtype)
             else:
                 raise function.invalid(f"a kernel takes no {argument.type}")
         ctx.region(function.body)
         if function.body.end.operands:
             raise function.invalid("a kernel returns nothing")
-        return self.assemble(arrays, scalars)
+        return self.assemble(scalars)
 
-    def field(self, type_: str, name: str, dtype: DType) -> int:
-        """Add a field to the constant struct: its offset."""
-        size = dtype.bytes
-        start = self.offset + -self.offset % size
-        self.offset = start + size
-        self.fields.append(f"{type_} {name};")
-        return start
-
-    def assemble(self, arrays: dict[Value, str], scalars: dict[Value, Scalar]) -> Source:
+    def assemble(self, scalars: dict[Value, Scalar]) -> Source:
         ctx, language, function = self.writer, self.language, self.function
-        numbers = {value: i for i, value in enumerate(function.body.arguments)}
-        extents = []
-        for (array, axis), name in ctx.extents.items():
-            offset = self.field(language.types[i32], name, i32)
-            extents.append(Extent(numbers[array], axis, offset))
         arguments: list[Array | Scalar] = []
-        parameters = []
-        buffer = 0
+        parameters: list[str] = []  # the buffers come first
         for argument in function.body.arguments:
             if argument in scalars:
                 arguments.append(scalars[argument])
                 continue
-            assert isinstance(argument.type, Ptr)
-            written = argument in ctx.written
-            element = language.types[in_memory(argument.type.element)]
-            type_ = element if written else f"const {element}"
+            dtype, written = argument.type.element, argument in ctx.written
+            element = language.types[in_memory(dtype)]
             # A compiler would assume that other threads never write to such an array.
-            is_alone = argument.type.noalias and not written
+            is_alone = argument.type_as(Ptr).noalias and not written
+            arguments.append(Array(len(parameters), dtype, written))
             parameters.append(
                 language.array.format(
                     device=ctx.qualifier(argument),
-                    type=type_,
+                    type=element if written else f"const {element}",
                     alone=language.alone if is_alone else "",
-                    name=arrays[argument],
-                    index=buffer,
+                    name=ctx.expressions[argument].tree,
+                    index=len(parameters),
                 )
             )
-            arguments.append(Array(buffer, argument.type.element, written))
-            buffer += 1
         constants_buffer = report_buffer = None
-        if self.fields:
-            constants_buffer, buffer = buffer, buffer + 1
+        if ctx.fields:
+            constants_buffer = len(parameters)
             parameters.append(language.constants.format(index=constants_buffer))
         if ctx.report is not None:
-            report_buffer, buffer = buffer, buffer + 1
+            report_buffer = len(parameters)
             parameters.append(language.report.format(name=ctx.report, index=report_buffer))
         if language.grid is not None:
             parameters.append(language.grid)
@@ -135,14 +114,11 @@ class _Kernel:
             for usual, position in language.positions.items()
             if usual in ctx.positions
         ]
-        declared: list[str] = []
-        if language.kernel is None:
-            declared += parameters
         if language.positions_are_parameters:
-            parameters += positions
-        else:
-            declared += positions
-        top = [Run(Name(declaration)) for declaration in declared]
+            parameters, positions = parameters + positions, []
+        if language.kernel is None:
+            positions = parameters + positions
+        top = [Run(Name(declaration)) for declaration in positions]
         entry = Names(language.reserved).new(function.symbol)
         threads = SIMDGROUP_WIDTH * function.simdgroups
         lines = set_block([*top, *ctx.shared, *ctx.opening, *ctx.block], STEP)
@@ -152,11 +128,14 @@ class _Kernel:
             entry=entry,
             threads=threads,
             arguments=tuple(arguments),
-            extents=tuple(extents),
+            extents=tuple(
+                Extent(function.body.arguments.index(array), axis, offset)
+                for (array, axis), (offset, _) in ctx.extents.items()
+            ),
             constants_buffer=constants_buffer,
-            constants_bytes=self.offset + -self.offset % 16,
+            constants_bytes=aligned(ctx.fields_bytes, 16),
             report_buffer=report_buffer,
-            threadgroup_bytes=ctx.shared_bytes + -ctx.shared_bytes % 16,
+            threadgroup_bytes=aligned(ctx.shared_bytes, 16),
             sites=tuple(ctx.sites),
             # The body is all that comes before the last line, which ends the kernel.
             first_line=text.count("\n") - len(lines) + (language.kernel is None),
@@ -167,8 +146,8 @@ class _Kernel:
     def text(self, entry: str, threads: int, parameters: list[str], lines: list[Line]) -> str:
         ctx, language = self.writer, self.language
         blocks = [language.prologue + ("" if ctx.fast else language.exact_pragma)]
-        if self.fields:
-            fields = "".join([f"{STEP}{field}\n" for field in self.fields])
+        if ctx.fields:
+            fields = "".join([f"{STEP}{field}\n" for field in ctx.fields])
             blocks.append(f"struct Params {{\n{fields}}};\n")
         blocks += [text for text in ctx.helpers.values() if text]
         body = "".join([f"{line.text}\n" for line in lines])

@@ -93,6 +93,11 @@ def in_memory(dtype: DType) -> DType:
     return u8 if dtype is bool_ else dtype
 
 
+def aligned(start: int, size: int) -> int:
+    """The first byte from there on where something of a size may lie."""
+    return start + -start % size
+
+
 def merge_touches(expressions: Sequence[Expression]) -> int:
     touches = 0
     for expression in expressions:

@@ -14,12 +14,12 @@ from iris.ir.types import DType
 
 def helper(ctx: Writer, key: str, dtype: DType, *arguments: Expression) -> Expression:
     """A call of a function of the language's table, for a dtype."""
-    define(ctx, key, dtype, arguments[0].lanes)
-    return call(ctx.language.helpers[key].name, *arguments, type_=dtype)
+    name = define(ctx, key, dtype, arguments[0].lanes)
+    return call(name, *arguments, type_=dtype)
 
 
-def define(ctx: Writer, key: str, dtype: DType, lanes: int = 1) -> None:
-    """Put a function into the text, once."""
+def define(ctx: Writer, key: str, dtype: DType, lanes: int = 1) -> str:
+    """Put a function into the text, once; its name."""
     language = ctx.language
     type_ = language.types[dtype]
     found = language.helpers[key]
@@ -39,6 +39,7 @@ def define(ctx: Writer, key: str, dtype: DType, lanes: int = 1) -> None:
         vector = language.vector_of(dtype, lanes)
         if f"{key} {vector}" not in ctx.helpers:
             ctx.helpers[f"{key} {vector}"] = _by_lane(ctx, found, vector, lanes)
+    return found.name
 
 
 def _by_lane(ctx: Writer, function: Helper, type_: str, lanes: int) -> str:

@@ -118,7 +118,8 @@ class Language:
     atomics: Mapping[AtomicKind, str]
     atomic_load: str
     compare_exchange: str
-    order: str  # the last argument of every atomic: nothing but the element is ordered
+    #: The last argument of every atomic, if it takes one: nothing but the element is ordered.
+    order: Sequence[Tree]
     # Names.
     keywords: frozenset[str]  # which nothing may be called
     functions: frozenset[str]  # which a variable would hide
@@ -137,6 +138,16 @@ class Language:
     def vector_of(self, dtype: DType, lanes: int) -> str:
         """The type of a vector."""
         return _vector(self.vector, self.types[dtype], lanes)
+
+
+def joined(*words: str) -> str:
+    """The words that are not empty."""
+    return " ".join(filter(None, words))
+
+
+def pointer_to(qualifier: str, element: str) -> str:
+    """The type of a pointer to elements in the memory that a qualifier says."""
+    return joined(qualifier, f"{element}*")
 
 
 @lru_cache(maxsize=256)

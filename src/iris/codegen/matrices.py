@@ -5,13 +5,13 @@ from __future__ import annotations
 from iris.codegen.helpers import define
 from iris.codegen.operators import dtype_of
 from iris.codegen.statements import Assign, Declare, Run
-from iris.codegen.tree import PART, Call, Name, Tree, Unary, binary, element, number
+from iris.codegen.tree import PART, Call, Name, Tree, Unary, binary, element, number, within
 from iris.codegen.writer import Writer, emit
 from iris.ir import metal
 from iris.ir.core import Value
 from iris.ir.in_place import is_last_use
 from iris.ir.metal import fragments_of
-from iris.ir.types import Threadgroup, f32, i32
+from iris.ir.types import f32, i32
 
 
 @emit(metal.LoadRows)
@@ -27,12 +27,8 @@ def _load_rows(ctx: Writer, op: metal.LoadRows) -> None:
         row = Unary("&", element(memory.tree, offset.tree))
         ctx.put(Run(Call(name, _address(to), row)))
         return
-    define(ctx, "row_pair", dtype_of(op.result))
-    name = ctx.language.helpers["row_pair"].name
+    name = define(ctx, "row_pair", dtype_of(op.result))
     where = memory.tree, offset.tree, Name(words), ctx.position("lane")
-    if count == 1:
-        ctx.put(Assign(to, Call(name, *where, number(0))))
-        return
     with ctx.loop(count) as i:
         ctx.put(Assign(to.at(i), Call(name, *where, i)))
 
@@ -46,8 +42,7 @@ def _mma(ctx: Writer, op: metal.Mma) -> None:
     rows, columns = op.rows, op.columns
     arrays = [_address(x) for x in (product, left, right, acc)]
     if op.tensors:
-        define(ctx, "multiply_tensors", dtype_of(op.a))
-        name = ctx.language.helpers["multiply_tensors"].name
+        name = define(ctx, "multiply_tensors", dtype_of(op.a))
         relaxed = str(op.tf32).lower()
         ctx.put(Run(Call(f"{name}<{rows // 2}, {columns // 4}, {relaxed}>", *arrays)))
         return
@@ -62,24 +57,19 @@ def _mma(ctx: Writer, op: metal.Mma) -> None:
         right = _turned(ctx, op.b, right)
     for step in range(op.depth):
         before = product if step else acc
-        if rows == columns == 1:
-            a, b = (x.at(number(step)) for x in (left, right))
-            ctx.put(Run(Call(ctx.language.multiply, product, a, b, before)))
-            continue
-        # Each matrix is known by the number of the product.
-        row = PART if columns == 1 else binary("/", PART, number(columns))
-        column = PART if rows == 1 else binary("%", PART, number(columns))
-        a, b = left.at(_place_in_a(op, row, step)), right.at(_place(column, op.depth, step))
-        multiply = Call(ctx.language.multiply, product, a, b, before)
         with ctx.loop(rows * columns) as i:
-            ctx.put(Run(multiply.at(_backwards(ctx, i, columns) if op.serpentine else i)))
+            # Each matrix is known by the number of the product.
+            at = _backwards(ctx, i, columns) if op.serpentine else i
+            row = at if columns == 1 else binary("/", at, number(columns))
+            column = at if rows == 1 else binary("%", at, number(columns))
+            a = left.at(_place_in_a(op, row, step))
+            b = right.at(within(column, op.depth, number(step)))
+            ctx.put(Run(Call(ctx.language.multiply, product, a, b, before).at(at)))
 
 
 @emit(metal.MmaShared)
 def _mma_shared(ctx: Writer, op: metal.MmaShared) -> None:
-    element_of = op.a.type_as(Threadgroup).element
     define(ctx, "pair", f32)
-    define(ctx, "multiply_shared", element_of)
     factors: list[Tree] = []
     starts = zip((op.a, op.b), (op.a_start, op.b_start), op.strides, strict=True)
     for memory, start, stride in starts:
@@ -89,32 +79,23 @@ def _mma_shared(ctx: Writer, op: metal.MmaShared) -> None:
     acc, product = _sum(ctx, op)
     rows, columns, depth = op.shape
     sizes = f"{rows // 16}, {columns // 32}, {depth}, {str(op.tf32).lower()}"
-    name = ctx.language.helpers["multiply_shared"].name
+    name = define(ctx, "multiply_shared", dtype_of(op.a))
     ctx.put(Run(Call(f"{name}<{sizes}>", _address(product), *factors, _address(acc))))
 
 
 def _place_in_a(op: metal.Mma, row: Tree, step: int) -> Tree:
     """The place of a fragment of the left factor, as `Mma.place_in_a` has it."""
     if op.depth == 1 or op.rows % 2:
-        return _place(row, op.depth, step)
+        return within(row, op.depth, number(step))
     pair, beside = binary("/", row, number(2)), binary("%", row, number(2))
-    return binary("+", binary("*", _place(pair, op.depth, step), number(2)), beside)
-
-
-def _place(i: Tree, depth: int, step: int) -> Tree:
-    if depth == 1:
-        return i
-    start = binary("*", i, number(depth))
-    return binary("+", start, number(step)) if step else start
+    return within(within(pair, op.depth, number(step)), 2, beside)
 
 
 def _turned(ctx: Writer, value: Value, matrices: Tree) -> Tree:
     """Matrices with rows and columns exchanged, for a language that multiplies no others."""
     dtype, count = dtype_of(value), fragments_of(value)
-    define(ctx, "transposed", dtype)
-    name = ctx.names.new("turned")
-    type_ = ctx.language.matrix.format(type=ctx.language.types[dtype])
-    turn = Call(ctx.language.helpers["transposed"].name, matrices, ctx.position("lane"))
+    turn = Call(define(ctx, "transposed", dtype), matrices, ctx.position("lane"))
+    name, type_ = ctx.names.new("turned"), ctx.held(value).type
     if count == 1:
         ctx.put(Declare(type_, name, turn))
         return Name(name)
@@ -141,9 +122,8 @@ def _address(matrices: Tree) -> Tree:
 
 def _matrices(ctx: Writer, value: Value) -> Tree:
     """A value as matrices."""
-    found = ctx.matrix_of(ctx.value(value))
-    if found is None:
-        found = ctx.matrix_of(ctx.declare(value, ctx.value(value)))
+    x = ctx.value(value)
+    found = ctx.matrix_of(x) or ctx.matrix_of(ctx.declare(value, x))
     assert found is not None, "a factor is held as matrices"
     return found
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from iris.codegen.expression import Expression, Form, Touch, in_memory
-from iris.codegen.operators import as_type, binary, call, cast_to, dtype_of, integer, ternary
+from iris.codegen.expression import Expression, Form, Touch, aligned, in_memory
+from iris.codegen.language import joined, pointer_to
+from iris.codegen.operators import as_type, binary, cast_to, dtype_of, integer, ternary
 from iris.codegen.statements import Assign, Declare, If, Run
 from iris.codegen.tree import (
     PART,
     Call,
     Name,
-    Number,
     PointerCast,
     Tree,
     Unary,
     element,
+    is_zero,
     number,
 )
 from iris.codegen.words import from_vector, from_words, makes_words, to_words
@@ -30,26 +31,22 @@ from iris.ir.waiting import is_volatile
 
 @emit(metal.Alloc)
 def _alloc(ctx: Writer, op: metal.Alloc) -> None:
-    type_ = op.result.type
-    assert isinstance(type_, Threadgroup)
+    type_ = op.result.type_as(Threadgroup)
     name = ctx.names.new(op.result.name or "shared", everywhere=True)
-    held, arena = in_memory(type_.element), ctx.language.arena
-    start = ctx.shared_bytes + -ctx.shared_bytes % 16
+    held, arena = ctx.held(op.result), ctx.language.arena
+    start = aligned(ctx.shared_bytes, 16)
     if arena is None:
         # Whoever reads vectors from it, or other elements, needs it aligned for these.
-        aligned = ctx.language.aligned if any(_is_wide(user) for user in op.result.users) else ""
-        qualified = _joined(aligned, ctx.language.shared, ctx.language.types[held])
+        is_wide = any(_is_wide(user) for user in op.result.users)
+        qualified = joined(
+            ctx.language.aligned * is_wide, ctx.language.shared, ctx.language.types[held.element]
+        )
         ctx.shared.append(Declare(qualified, name, count=type_.count))
     else:
         part = Unary("&", element(Name(arena), number(start)))
-        pointer = pointer_type(ctx, type_)
-        ctx.shared.append(Declare(pointer, name, PointerCast(pointer, part)))
+        ctx.shared.append(Declare(held.type, name, PointerCast(held.type, part)))
     ctx.shared_bytes = start + type_.bytes
-    ctx.expressions[op.result] = Expression(Name(name), held)
-
-
-def _joined(*words: str) -> str:
-    return " ".join(filter(None, words))
+    ctx.expressions[op.result] = Expression(Name(name), held.element)
 
 
 def _is_wide(user: object) -> bool:
@@ -62,10 +59,9 @@ def _is_wide(user: object) -> bool:
 
 @emit(metal.View)
 def _view(ctx: Writer, op: metal.View) -> None:
-    whole, part = op.x.type, op.result.type
-    assert isinstance(whole, Threadgroup) and isinstance(part, Threadgroup)
-    base, held = ctx.expressions[op.x], in_memory(part.element)
-    start, size = op.start, whole.element.bytes
+    held = in_memory(dtype_of(op.result))
+    base = ctx.expressions[op.x]
+    start, size = op.start, dtype_of(op.x).bytes
     if start % size:
         base, size = _as_pointer(ctx, ctx.language.shared_pointer, base, u8), 1
     if start:
@@ -73,23 +69,18 @@ def _view(ctx: Writer, op: metal.View) -> None:
     if base.type is not held:
         base = _as_pointer(ctx, ctx.language.shared_pointer, base, held)
     name = ctx.names.new(op.result.name or "view")
-    ctx.put(Declare(pointer_type(ctx, part), name, base.tree))
-    ctx.expressions[op.result] = Expression(Name(name), held)
-
-
-def pointer_type(ctx: Writer, memory: Threadgroup) -> str:
-    """The type of a variable that says where memory of the threadgroup is."""
-    return _pointer(ctx.language.shared_pointer, ctx.language.types[in_memory(memory.element)])
-
-
-def _pointer(qualifier: str, element: str) -> str:
-    return _joined(qualifier, f"{element}*")
+    ctx.put(Declare(ctx.held(op.result).type, name, base.tree))
+    ctx.expressions[op.result] = base.replace(tree=Name(name))
 
 
 def _as_pointer(ctx: Writer, qualifier: str, base: Expression, dtype: DType) -> Expression:
     """The same address, of elements of a dtype."""
-    cast = PointerCast(_pointer(qualifier, ctx.language.types[dtype]), base.tree)
+    cast = _pointer(qualifier, ctx.language.types[dtype], base.tree)
     return Expression(cast, dtype)
+
+
+def _pointer(qualifier: str, element: str, address: Tree) -> Tree:
+    return PointerCast(pointer_to(qualifier, element), address)
 
 
 def _place(
@@ -102,29 +93,25 @@ def _place(
     volatile: bool = False,
 ) -> Expression:
     """The lvalue of elements in memory; of more than one vector, with its index."""
-    pointer, held = ctx.expressions[base], in_memory(dtype_of_memory(base))
+    pointer, held = ctx.expressions[base], in_memory(dtype_of(base))
     lanes, parts = form
-    qualifier = _joined("volatile" * volatile, ctx.qualifier(base), "const" * const)
+    qualifier = joined("volatile" * volatile, ctx.qualifier(base), "const" * const)
     if lanes == 1:
         tree = pointer.tree
         if volatile:
             seen = ctx.language.volatile.format(type=ctx.language.types[held])
-            tree = PointerCast(_pointer(qualifier, seen), tree)
+            tree = _pointer(qualifier, seen, tree)
         return Expression(element(tree, offset.tree), held)
     is_packed = isinstance(base.type, Ptr) and not base.type.aligned
     vector = ctx.type_name(held, lanes)
     if is_packed and lanes <= VECTOR:
         vector = ctx.language.packed.format(type=ctx.language.types[held], lanes=lanes)
     start = pointer.tree
-    if not _is_zero(offset.tree):
+    if not is_zero(offset.tree):
         start = Unary("&", element(start, offset.tree))
-    address = PointerCast(_pointer(qualifier, vector), start)
+    address = _pointer(qualifier, vector, start)
     place = Unary("*", address) if parts == 1 else element(address, PART)
     return Expression(place, held, lanes, is_packed=is_packed)
-
-
-def _is_zero(tree: Tree) -> bool:
-    return isinstance(tree, Number) and tree.value == 0
 
 
 def _steady(ctx: Writer, offset: Value, mask: Value | None) -> Expression:
@@ -158,29 +145,16 @@ def _loaded(ctx: Writer, op: metal.Load) -> Expression | None:
     form = _access_form(ctx, op.base, op.result)
     place = _place(ctx, op.base, offset, form, const=True, volatile=op.volatile)
     read = place.replace(touches=Touch.READS | offset.touches)
-    if form != ctx.form(op.result):
-        return _taken_apart(ctx, op, mask, read)
-    if dtype is bool_:
-        read = _truth(ctx, read)
-    if mask is None or op.other is None:
-        return read
-    if form.lanes > 1:
-        read = cast_to(ctx, read, dtype)
-    return ternary(mask, read, _other(ctx, op.other, form))
-
-
-def _taken_apart(
-    ctx: Writer, op: metal.Load, mask: Expression | None, read: Expression
-) -> Expression | None:
-    """What is loaded at once and held as several vectors."""
-    dtype, is_short = dtype_of(op.result), read.lanes <= VECTOR
-    if is_short and dtype is bool_:
+    is_words = form.lanes > VECTOR
+    if dtype is bool_ and not is_words:
         read = _truth(ctx, read)
     if mask is not None and op.other is not None:
-        if is_short:
+        if 1 < form.lanes <= VECTOR:
             read = cast_to(ctx, read, dtype)
-        read = ternary(mask, read, _other(ctx, op.other, Form(read.lanes, 1)))
-    if is_short:
+        read = ternary(mask, read, _other(ctx, op.other, form))
+    if form == ctx.form(op.result):
+        return read
+    if not is_words:
         from_vector(ctx, op.result, read.tree)
         return None
     found = from_words(ctx, op.result, read.tree)
@@ -190,10 +164,9 @@ def _taken_apart(
 def _other(ctx: Writer, other: Value, form: Form) -> Expression:
     """What stands for what is not loaded."""
     is_alike = ctx.form(other).lanes == form.lanes or constant_bits(other) is not None
-    x = ctx.branch_operand(other, form.lanes if form.lanes <= VECTOR and is_alike else 1)
-    if form.lanes <= VECTOR and is_alike:
-        return x
-    return Expression(to_words(ctx, other, x), dtype_of(other), form.lanes)
+    is_vector = form.lanes <= VECTOR and is_alike
+    x = ctx.branch_operand(other, form.lanes if is_vector else 1)
+    return x if is_vector else Expression(to_words(ctx, other, x), dtype_of(other), form.lanes)
 
 
 def _truth(ctx: Writer, byte: Expression) -> Expression:
@@ -240,14 +213,12 @@ def _store(ctx: Writer, op: metal.Store) -> None:
 
 def _put(ctx: Writer, x: Expression, dtype: DType, place: Expression, parts: int) -> None:
     """Assign a value to its place in memory, vector by vector."""
-    if parts > 1:
-        with ctx.loop(parts) as i:
-            _put(ctx, x.at(i), dtype, place.at(i), 1)
-    elif dtype is bool_ and 1 < place.lanes <= VECTOR:
-        bytes_ = Call(ctx.language.vector_of(place.type, place.lanes), x.tree)
-        ctx.put(Assign(place.tree, bytes_))
-    else:
-        ctx.put(Assign(place.tree, ctx.content(x, dtype, place.lanes)))
+    with ctx.loop(parts) as i:
+        if dtype is bool_ and 1 < place.lanes <= VECTOR:
+            content: Tree = Call(ctx.language.vector_of(place.type, place.lanes), x.at(i).tree)
+        else:
+            content = ctx.content(x.at(i), dtype, place.lanes)
+        ctx.put(Assign(place.tree.at(i), content))
 
 
 # Copies.
@@ -255,7 +226,7 @@ def _put(ctx: Writer, x: Expression, dtype: DType, place: Expression, parts: int
 
 @emit(metal.Copy)
 def _copy(ctx: Writer, op: metal.Copy) -> None:
-    size = op.count * dtype_of_memory(op.base).bytes
+    size = op.count * dtype_of(op.base).bytes
     lanes = size // ctx.language.word.bytes
     form = Form(lanes, 1)
     offset, source_offset = ctx.number(op.offset), _steady(ctx, op.source_offset, op.mask)
@@ -272,10 +243,10 @@ def _copy(ctx: Writer, op: metal.Copy) -> None:
     # What goes on by itself elsewhere is done at once.
     type_ = ctx.type_name(ctx.language.word, form.lanes)
     place, found = (
-        Unary("*", PointerCast(_pointer(qualifier, type_), address))
+        Unary("*", _pointer(qualifier, type_, address))
         for qualifier, address in (
             (ctx.language.shared_pointer, to),
-            (_joined(ctx.qualifier(op.source), "const"), source),
+            (joined(ctx.qualifier(op.source), "const"), source),
         )
     )
     read = Expression(found, ctx.language.word, form.lanes)
@@ -299,18 +270,13 @@ def _atomic_place(
     ctx: Writer, op: metal.AtomicLoad | metal.Atomic | metal.CompareExchange | metal.Load
 ) -> Expression:
     ctx.written.add(op.base)
-    held = _bits_type(dtype_of_memory(op.base))
-    qualifier = _joined("volatile" * is_volatile(op), ctx.qualifier(op.base))
+    held = _bits_type(dtype_of(op.base))
+    qualifier = joined("volatile" * is_volatile(op), ctx.qualifier(op.base))
     element = ctx.language.atomic.format(type=ctx.language.types[held])
     # The place is found first: the offset counts elements, which are of one size.
-    cast = PointerCast(_pointer(qualifier, element), ctx.expressions[op.base].tree)
-    address, offset = Expression(cast, held), ctx.number(op.offset)
-    return address if _is_zero(offset.tree) else binary(address, "+", offset, held)
-
-
-def dtype_of_memory(base: Value) -> DType:
-    assert isinstance(base.type, (Ptr, Threadgroup))
-    return base.type.element
+    address = Expression(_pointer(qualifier, element, ctx.expressions[op.base].tree), held)
+    offset = ctx.number(op.offset)
+    return address if is_zero(offset.tree) else binary(address, "+", offset, held)
 
 
 def _bits_type(dtype: DType) -> DType:
@@ -323,13 +289,9 @@ def _as_bits(ctx: Writer, value: Value) -> Expression:
     return as_type(ctx, x, u32) if x.type.is_float else x
 
 
-def _atomically(
-    ctx: Writer, function: str, dtype: DType, place: Expression, *operands: Expression
-) -> Expression:
-    """A call of an atomic function, which gives what was there."""
-    order = [Expression(Name(word), u32) for word in (ctx.language.order,) if word]
-    held = u32 if dtype.is_float else dtype
-    return call(function, place, *operands, *order, type_=held, lanes=1)
+def _atomically(function: str, place: Expression, *operands: Tree) -> Expression:
+    """A call of an atomic function, which gives what was there, as its bits."""
+    return Expression(Call(function, place.tree, *operands), place.type)
 
 
 @emit(metal.AtomicLoad)
@@ -338,19 +300,20 @@ def _atomic_load(ctx: Writer, op: metal.AtomicLoad) -> None:
 
 
 def _loaded_atomically(ctx: Writer, op: metal.AtomicLoad | metal.Load) -> Expression:
-    place, dtype = _atomic_place(ctx, op), dtype_of(op.result)
+    place = _atomic_place(ctx, op)
     ctx.flush()
-    return as_type(ctx, _atomically(ctx, ctx.language.atomic_load, dtype, place), dtype)
+    found = _atomically(ctx.language.atomic_load, place, *ctx.language.order)
+    return as_type(ctx, found, dtype_of(op.result))
 
 
 @emit(metal.Atomic)
 def _atomic(ctx: Writer, op: metal.Atomic) -> None:
-    place, dtype = _atomic_place(ctx, op), dtype_of(op.result)
-    value = _as_bits(ctx, op.value)
+    place, value = _atomic_place(ctx, op), _as_bits(ctx, op.value)
     ctx.flush()
-    found = _atomically(ctx, ctx.language.atomics[AtomicKind(op.kind)], dtype, place, value)
+    function = ctx.language.atomics[AtomicKind(op.kind)]
+    found = _atomically(function, place, value.tree, *ctx.language.order)
     if ctx.is_used(op.result):
-        ctx.declare(op.result, as_type(ctx, found, dtype))
+        ctx.declare(op.result, as_type(ctx, found, dtype_of(op.result)))
     else:
         ctx.put(Run(found.tree))
 
@@ -360,19 +323,17 @@ def _compare_exchange(ctx: Writer, op: metal.CompareExchange) -> None:
     place, dtype = _atomic_place(ctx, op), dtype_of(op.old)
     expected, value = _as_bits(ctx, op.expected), _as_bits(ctx, op.value)
     ctx.flush()
-    held = u32 if dtype.is_float else dtype
     # The function leaves the old element where the expected one was.
     hint = op.old.name or "old"
     old = Name(ctx.names.new(f"{hint}_bits" if dtype.is_float else hint))
-    ctx.put(Declare(ctx.language.types[held], old.word, expected.tree))
-    order = [Name(word) for word in (ctx.language.order,) if word] * 2
-    operands = place.tree, Unary("&", old), value.tree, *order
-    exchange = Call(ctx.language.compare_exchange, *operands)
+    ctx.put(Declare(ctx.language.types[place.type], old.word, expected.tree))
+    operands = Unary("&", old), value.tree, *ctx.language.order, *ctx.language.order
+    exchange = _atomically(ctx.language.compare_exchange, place, *operands)
     if ctx.is_used(op.done):
-        ctx.define(op.done, ctx.name_of(op.done), Expression(exchange, bool_))
+        ctx.define(op.done, ctx.name_of(op.done), exchange.replace(type=bool_))
     else:
-        ctx.put(Run(exchange))
+        ctx.put(Run(exchange.tree))
     if not dtype.is_float:
         ctx.bind_variable(op.old, old.word)
     elif ctx.is_used(op.old):
-        ctx.bind(op.old, as_type(ctx, Expression(old, held), dtype))
+        ctx.bind(op.old, as_type(ctx, Expression(old, place.type), dtype))

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from iris.codegen.expression import Expression, Touch, merge_touches
 from iris.codegen.operators import binary, cast_to, constant, dtype_of, integer
-from iris.codegen.statements import Assign, Declare
-from iris.codegen.tree import PART, Call, Name, Number, Tree, braces, element, number, regrouped
+from iris.codegen.statements import Assign
+from iris.codegen.tree import PART, Call, Name, Number, Tree, element, number, within
 from iris.codegen.tree import binary as joined
 from iris.codegen.writer import Held, Writer, emit
 from iris.ir import math, metal
@@ -174,23 +174,13 @@ def _vector(ctx: Writer, elements: Sequence[Tree], result: Value) -> Expression:
 def _assembled(ctx: Writer, value: Value, vectors: Sequence[Expression]) -> Expression | None:
     """A value given vector by vector: one is an expression, several are an array."""
     held = ctx.held(value)
-    if held.parts == 1:
-        whole = vectors[0]
-        if whole.type is not held.element:
-            whole = whole.replace(type=held.element)
-        if len(value.users) > 1 or not isinstance(value.op, (metal.Literal, metal.Pattern)):
-            return whole
-        ctx.expressions[value] = whole  # a constant
+    if held.parts > 1:
+        ctx.assemble(value, [_listed(ctx, vector, held) for vector in vectors])
         return None
-    if held.is_matrix:
-        place = ctx.declare_empty(value)
-        for i, vector in enumerate(vectors):
-            ctx.put(Assign(place.tree.at(number(i)), vector.tree))
-        return None
-    name = ctx.name_of(value)
-    contents = braces([_listed(ctx, vector, held) for vector in vectors])
-    ctx.put(Declare(held.type, name, contents, held.parts))
-    ctx.bind_variable(value, name)
+    whole = vectors[0].replace(type=held.element)
+    if len(value.users) > 1 or not isinstance(value.op, (metal.Literal, metal.Pattern)):
+        return whole
+    ctx.expressions[value] = whole  # a constant
     return None
 
 
@@ -215,23 +205,23 @@ def _slice(ctx: Writer, op: metal.Slice) -> Expression | None:
     index = ctx.number(op.index)
     if x.touches & Touch.CONVERGENT:
         x = ctx.declare(op.x, x)
-    if shape.parts == 1 and shape.lanes == whole.lanes:
-        taken = x.at(index.tree)
-        return taken.replace(touches=x.touches | index.touches) if index.touches else taken
     if shape.lanes == whole.lanes:
-        return x.at(_within(ctx.simple(op.index).tree, shape.parts, PART))
+        if shape.parts > 1:
+            index = ctx.simple(op.index)
+        taken = x.at(within(index.tree, shape.parts, PART))
+        return taken.replace(touches=x.touches | index.touches)
     name, i = ctx.simple(op.x), ctx.simple(op.index).tree
     if shape.parts == 1 and whole.parts > 1 and shape.lanes % whole.lanes == 0:
         # The part is several of the vectors.
         each = shape.lanes // whole.lanes
-        return _vector(ctx, [name.tree.at(_number_of(i, each, j)) for j in range(each)], op.result)
-    # The parts are smaller than the vectors, or do not fit them.
-    if shape.parts > 1:
-        numbers = [_number_of(PART, shape.lanes, j) for j in range(shape.lanes)]
-        elements = [_element(name, _within(i, part, at)) for at in numbers]
+        pieces = [name.at(within(i, each, number(j))) for j in range(each)]
+    elif shape.parts == 1:
+        pieces = [element_at(name, i, part, j) for j in range(part)]
     else:
-        elements = [element_at(name, i, part, j) for j in range(part)]
-    return _vector(ctx, [e.tree for e in elements], op.result)
+        # Vector by vector, of elements that lie in several.
+        numbers = [within(PART, shape.lanes, number(j)) for j in range(shape.lanes)]
+        pieces = [element_of(name, within(i, part, at)) for at in numbers]
+    return _vector(ctx, [piece.tree for piece in pieces], op.result)
 
 
 @emit(metal.Insert)
@@ -240,38 +230,26 @@ def _insert(ctx: Writer, op: metal.Insert) -> Expression | None:
         return ctx.value(op.element)
     x, index, element = ctx.value(op.x), ctx.simple(op.index).tree, ctx.simple(op.element)
     array = ctx.define(op.result, ctx.name_of(op.result), x)
-    ctx.put(Assign(element_at(array, index, 1, 0).tree, element.tree))
+    ctx.put(Assign(element_of(array, index).tree, element.tree))
     return None
-
-
-def _within(index: Tree, size: int, offset: Tree) -> Tree:
-    """The number of what is so far into the part of a number."""
-    return regrouped(joined("*", index, number(size)), offset)
-
-
-def _number_of(index: Tree, size: int, offset: int) -> Tree:
-    first = joined("*", index, number(size)) if size > 1 else index
-    return joined("+", first, number(offset)) if offset else first
 
 
 def element_at(array: Expression, index: Tree, size: int, offset: int) -> Expression:
     """The element so far into the part of a number."""
-    lanes = array.lanes
-    if array.is_indexed and lanes % size == 0 and lanes > 1:
+    each = array.lanes // size
+    if array.is_indexed and each > 1 and array.lanes % size == 0:
         # The part lies within one vector.
-        each = lanes // size
-        part = joined("%", index, number(each)) if each > 1 else number(0)
-        lane = _number_of(part, size, offset)
+        lane = within(joined("%", index, number(each)), size, number(offset))
         return _lane(array, joined("/", index, number(each)), lane)
-    return _element(array, _number_of(index, size, offset))
+    return element_of(array, within(index, size, number(offset)))
 
 
-def _element(array: Expression, index: Tree) -> Expression:
-    """An element of a variable, by its number."""
-    if not array.is_indexed:
-        return array.replace(tree=element(array.tree, index), lanes=1)
+def element_of(array: Expression, index: Tree) -> Expression:
+    """An element of a value, by its number; one that has no numbers is all of them."""
     if array.lanes == 1:
         return array.at(index)
+    if not array.is_indexed:
+        return array.replace(tree=element(array.tree, index), lanes=1)
     lanes = number(array.lanes)
     return _lane(array, joined("/", index, lanes), joined("%", index, lanes))
 
@@ -332,31 +310,23 @@ def _overwritten(ctx: Writer, op: metal.Foreach, results: Sequence[Value]) -> di
 
 def _store_part(ctx: Writer, target: Expression, index: Tree, value: Value) -> None:
     """Put a value into the part of an array of a number."""
-    dtype, size, shape = dtype_of(value), count_of(value.type), ctx.form(value)
-    if shape.lanes == target.lanes and shape.parts == 1:
+    dtype, size, (lanes, parts) = dtype_of(value), count_of(value.type), ctx.form(value)
+    if lanes == target.lanes:
         x = ctx.value(value)
-        ctx.put(Assign(target.tree.at(index), ctx.content(x, dtype, shape.lanes)))
-    elif shape.lanes == target.lanes:
-        x = ctx.value(value)
-        with ctx.loop(shape.parts) as i:
-            place = target.tree.at(_within(index, shape.parts, i))
-            ctx.put(Assign(place, ctx.content(x.at(i), dtype, shape.lanes)))
-    elif size == 1:
-        place = element_at(target, index, 1, 0).tree
-        ctx.put(Assign(place, ctx.content(ctx.value(value), dtype, 1)))
-    elif shape.parts == 1 and 1 < target.lanes < shape.lanes:
-        x = ctx.simple(value)
-        each = shape.lanes // target.lanes
-        for j in range(each):
-            taken = _piece(ctx, x, range(j * target.lanes, (j + 1) * target.lanes))
-            place = target.tree.at(_number_of(index, each, j))
-            ctx.put(Assign(place, ctx.content(taken, dtype, target.lanes)))
-    elif shape.parts == 1:
-        x = ctx.simple(value)
-        for j in range(size):
-            ctx.put(Assign(element_at(target, index, size, j).tree, _piece(ctx, x, [j]).tree))
+        with ctx.loop(parts) as i:
+            place = target.tree.at(within(index, parts, i))
+            ctx.put(Assign(place, ctx.content(x.at(i), dtype, lanes)))
+    elif parts == 1:
+        x = ctx.value(value) if size == 1 else ctx.simple(value)
+        width = target.lanes if target.lanes < lanes else 1  # of what one assignment moves
+        for j in range(size // width):
+            taken = _piece(ctx, x, range(j * width, (j + 1) * width))
+            if width > 1:
+                to = target.at(within(index, size // width, number(j)))
+            else:
+                to = element_at(target, index, size, j)
+            ctx.put(Assign(to.tree, ctx.content(taken, dtype, width)))
     else:
         x = ctx.simple(value)
         with ctx.loop(size) as i:
-            one = x if x.lanes == 1 and not x.is_indexed else _element(x, i)
-            ctx.put(Assign(_element(target, _within(index, size, i)).tree, one.tree))
+            ctx.put(Assign(element_of(target, within(index, size, i)).tree, element_of(x, i).tree))

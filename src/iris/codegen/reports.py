@@ -5,7 +5,7 @@ from __future__ import annotations
 from iris.codegen.expression import Expression
 from iris.codegen.helpers import define
 from iris.codegen.operators import as_type, dtype_of, logical_not
-from iris.codegen.registers import element_at
+from iris.codegen.registers import element_of
 from iris.codegen.source import Site
 from iris.codegen.statements import Declare, If, Run
 from iris.codegen.tree import Call, Member, Name, Tree, binary, number
@@ -37,16 +37,8 @@ def _print(ctx: Writer, op: metal.Print) -> None:
         ctx.put(If(body, binary("==", ctx.position("thread_index"), number(0))))
         return
     for part, (value, (x, at)) in enumerate(zip(op.values, pairs, strict=True)):
-        count = metal.count_of(value.type)
-        if count == 1:
-            _print_element(ctx, value, site, part, x, at)
-            continue
-        with ctx.loop(count) as i:
-            _print_element(ctx, value, site, part, _element(x, i), _element(at, i))
-
-
-def _element(x: Expression, index: Tree) -> Expression:
-    return x if x.lanes == 1 and not x.is_indexed else element_at(x, index, 1, 0)
+        with ctx.loop(metal.count_of(value.type)) as i:
+            _print_element(ctx, value, site, part, element_of(x, i), element_of(at, i))
 
 
 def _print_element(

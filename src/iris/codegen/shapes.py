@@ -72,27 +72,11 @@ def _needed_users(value: Value) -> list[Op]:
     return [u for u in value.users if not u.results or u.regions or not is_unused(u, frozenset())]
 
 
-@misfit(metal.Mma)
-def _misfit_of_product(op: metal.Mma) -> str | None:
-    return _misfit_of_matrices(op.operands)
-
-
-@misfit(metal.MmaShared)
-def _misfit_of_sum(op: metal.MmaShared) -> str | None:
-    return _misfit_of_matrices([op.acc])
-
-
-def _misfit_of_matrices(values: Sequence[Value]) -> str | None:
-    for value in values:
-        if lanes_of(value.type) != FRAGMENT_LANES:
+@misfit(metal.Mma, metal.MmaShared, metal.LoadRows)
+def _misfit_of_matrices(op: Op) -> str | None:
+    for value in (*op.operands, *op.results):
+        if isinstance(value.type, Registers) and lanes_of(value.type) != FRAGMENT_LANES:
             return f"{value!r} is not held by twos, as a matrix is"
-    return None
-
-
-@misfit(metal.LoadRows)
-def _misfit_of_rows(op: metal.LoadRows) -> str | None:
-    if lanes_of(op.result.type) != FRAGMENT_LANES:
-        return f"{op.result!r} is not held by twos, as a matrix is"
     return None
 
 

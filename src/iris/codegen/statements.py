@@ -110,13 +110,6 @@ Block = list[Statement]
 
 
 @dataclass(slots=True)
-class Break(Plain):
-    @property
-    def text(self) -> str:
-        return "break"
-
-
-@dataclass(slots=True)
 class Nest(Statement):
     """A head, and the block that it is the head of; around one short line there are no braces."""
 

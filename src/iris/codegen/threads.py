@@ -19,18 +19,10 @@ def _position(ctx: Writer, op: metal.Lane | metal.Simdgroup) -> None:
     ctx.expressions[op.result] = Expression(ctx.position(usual), type_)
 
 
-@emit(metal.ThreadgroupId)
-def _threadgroup_id(ctx: Writer, op: metal.ThreadgroupId) -> Expression:
-    return _component(ctx, "tid", op.axis)
-
-
-@emit(metal.NumThreadgroups)
-def _num_threadgroups(ctx: Writer, op: metal.NumThreadgroups) -> Expression:
-    return _component(ctx, "grid", op.axis)
-
-
-def _component(ctx: Writer, usual: str, axis: int) -> Expression:
-    component = Member("xyz"[axis], ctx.position(usual))
+@emit(metal.ThreadgroupId, metal.NumThreadgroups)
+def _program(ctx: Writer, op: metal.ThreadgroupId | metal.NumThreadgroups) -> Expression:
+    usual = "tid" if isinstance(op, metal.ThreadgroupId) else "grid"
+    component = Member("xyz"[op.axis], ctx.position(usual))
     return Expression(component, ctx.language.positions[usual].type, wraps=True)
 
 

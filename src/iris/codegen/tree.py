@@ -131,10 +131,18 @@ class Number(Leaf):
         self.precedence = Precedence.PREFIX if word[0] == "-" else Precedence.POSTFIX
         self.value = value
 
+    def without_sign(self) -> Number:
+        """The number of the other sign, of one that is written with a sign."""
+        return Number(self.word[1:], -self.value)
+
 
 @lru_cache(maxsize=256)
 def number(value: int) -> Number:
     return Number(str(value), value)
+
+
+def is_zero(tree: Tree) -> bool:
+    return isinstance(tree, Number) and tree.value == 0
 
 
 class Unary(Tree):
@@ -221,6 +229,16 @@ def of_bools(word: str, left: Tree, right: Tree) -> Binary:
 def regrouped(left: Tree, right: Tree) -> Binary:
     """The sum, in which the brackets of the right side do not matter."""
     return _Regrouped("+", left, right)
+
+
+def within(index: Tree, size: int, offset: Tree) -> Tree:
+    """The number of the element so far into the part of a number, of parts of a size."""
+    if size == 1:
+        return index
+    if is_zero(index):
+        return offset
+    start = binary("*", index, number(size))
+    return start if is_zero(offset) else regrouped(start, offset)
 
 
 class Ternary(Tree):

@@ -10,12 +10,12 @@ and put into words again, `uint4(as_type<uint2>(y[0]), as_type<uint2>(y[1]))`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from iris.codegen.expression import Expression, in_memory
 from iris.codegen.operators import as_type, dtype_of
 from iris.codegen.statements import Assign, Declare
-from iris.codegen.tree import PART, Call, Name, Number, Tree, binary, braces, element, number
+from iris.codegen.tree import PART, Call, Name, Number, Tree, element, number, within
 from iris.codegen.writer import Writer
 from iris.ir.core import Value
 from iris.ir.math import constant_bits
@@ -35,13 +35,7 @@ def from_words(ctx: Writer, value: Value, words: Tree) -> Expression | None:
     vectors = [
         _vector(ctx, ctx.language.lanes(bits, half), dtype, lanes).tree for half in _HALVES[:parts]
     ]
-    if value in ctx.destinations:
-        _put_parts(ctx, ctx.declare_empty(value), vectors)
-    else:
-        name = ctx.name_of(value)
-        type_ = ctx.language.vector_of(dtype, lanes)
-        ctx.put(Declare(type_, name, braces(vectors), len(vectors)))
-        ctx.bind_variable(value, name)
+    ctx.assemble(value, vectors)
     return None
 
 
@@ -55,13 +49,7 @@ def from_vector(ctx: Writer, value: Value, vector: Tree) -> None:
     dtype, count = dtype_of(value), count_of(value.type)
     whole = ctx.names.new(f"{value.name}_loaded" if value.name else "loaded")
     ctx.put(Declare(ctx.type_name(dtype, count), whole, vector))
-    place = ctx.declare_empty(value)
-    _put_parts(ctx, place, [ctx.language.lanes(Name(whole), half) for half in _HALVES])
-
-
-def _put_parts(ctx: Writer, place: Expression, parts: Iterable[Tree]) -> None:
-    for i, part in enumerate(parts):
-        ctx.put(Assign(place.tree.at(number(i)), part))
+    ctx.fill(value, [ctx.language.lanes(Name(whole), half) for half in _HALVES])
 
 
 def to_words(ctx: Writer, value: Value, x: Expression) -> Tree:
@@ -93,10 +81,7 @@ def to_words(ctx: Writer, value: Value, x: Expression) -> Tree:
         return whole()
     bits = _new_words(ctx, value)
     with ctx.loop(parts // joined) as i:
-        numbers: list[Tree] = [i]
-        if joined > 1:
-            first = binary("*", i, number(joined))
-            numbers = [binary("+", first, number(j)) for j in range(joined)]
+        numbers = [within(i, joined, number(j)) for j in range(joined)]
         ctx.put(Assign(element(bits, i), words(numbers)))
     return bits
 

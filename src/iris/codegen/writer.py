@@ -7,14 +7,14 @@ that may write, and one whose lanes must come together is never put where only s
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from iris.analysis.liveness import dead_values, is_unused
 from iris.analysis.matrices import multiplied
-from iris.codegen.expression import Expression, Form, Touch, form_of
-from iris.codegen.language import Language
+from iris.codegen.expression import Expression, Form, Touch, aligned, form_of, in_memory
+from iris.codegen.language import Language, pointer_to
 from iris.codegen.names import Names
 from iris.codegen.shapes import check_shapes
 from iris.codegen.source import Site
@@ -30,6 +30,7 @@ from iris.codegen.tree import (
     binary,
     braces,
     element,
+    is_zero,
     number,
 )
 from iris.codegen.usual_names import usual_name
@@ -38,7 +39,7 @@ from iris.ir.control import Func
 from iris.ir.core import Facet, Location, Op, Region, Resource, Value
 from iris.ir.effects import effects_within, writes
 from iris.ir.metal import FRAGMENT_LANES, VECTOR
-from iris.ir.types import DType, Ptr, Type, i32
+from iris.ir.types import DType, Ptr, Threadgroup, Type, i32
 
 LONGEST = 56  # an expression of more characters gets a name of its own
 MARGIN = 16  # what an assignment has besides an expression
@@ -54,7 +55,7 @@ emit = Facet("emission")
 class Held:
     """How a variable holds a value: as vectors or matrices, several of which are an array."""
 
-    type: str  # of a vector or a matrix
+    type: str  # of a vector, a matrix or a pointer
     element: DType
     lanes: int
     parts: int
@@ -67,7 +68,6 @@ class Writer:
         self.language = language
         self.fast = function.fast_math
         self.names = Names(language.reserved)
-        self.fields = Names(language.keywords)  # of the constant struct
         ops = function.body.walk()
         self._dead = dead_values(ops)
         check_shapes(ops, self._dead)
@@ -90,7 +90,10 @@ class Writer:
         touched = writes(effects_within(function))
         self.shared_arrays = touched if Resource.DEVICE in touched else []
         self.version = language.version
-        self.extents: dict[tuple[Value, int], str] = {}
+        self.fields: list[str] = []  # of the constant struct
+        self.fields_bytes = 0
+        self._field_names = Names(language.keywords)
+        self.extents: dict[tuple[Value, int], tuple[int, Tree]] = {}  # fields
         self.sites: list[Site] = []
         self.report: str | None = None  # the name of the report buffer, once something reports
         self.program: str | None = None  # the name of the program's number, for that
@@ -166,18 +169,10 @@ class Writer:
     @contextmanager
     def nest(self) -> Iterator[Block]:
         """A block, of names of its own; what is put meanwhile goes there."""
-        outer = self._open()
-        yield self.block
-        self._close(outer)
-
-    def _open(self) -> Block:
-        """Open a block; gives the one around it."""
         outer, self.block = self.block, []
         self.names.enter()
         self._hidden.append([])
-        return outer
-
-    def _close(self, outer: Block) -> None:
+        yield self.block
         self.names.leave()
         for value, expression, variable in reversed(self._hidden.pop()):
             # An outer value is what it was before.
@@ -189,15 +184,17 @@ class Writer:
         self.block = outer
 
     @contextmanager
-    def loop(self, count: int, hint: str = "") -> Iterator[Name]:
-        """A loop over the numbers below a count; its variable.
+    def loop(self, count: int, hint: str = "") -> Iterator[Tree]:
+        """A loop over the numbers below a count, or no loop for the only one; its variable.
 
         It is unrolled: what it goes through is in registers, which have no numbers.
         """
-        outer = self._open()
-        body, name = self.block, Name(self.names.new(hint) if hint else self.names.index())
-        yield name
-        self._close(outer)
+        if count == 1:
+            yield number(0)
+            return
+        with self.nest() as body:
+            name = Name(self.names.new(hint) if hint else self.names.index())
+            yield name
         type_, below = self.language.types[i32], binary("<", name, number(count))
         unroll = self.language.unroll
         self.put(For(body, type_, name.word, number(0), below, f"++{name}", unroll))
@@ -216,6 +213,10 @@ class Writer:
         return held
 
     def _hold(self, type_: Type, is_multiplied: bool) -> Held:
+        if isinstance(type_, Threadgroup):  # as a pointer to its first element
+            dtype = in_memory(type_.element)
+            word = pointer_to(self.language.shared_pointer, self.language.types[dtype])
+            return Held(word, dtype, 1, 1, False)
         dtype, (lanes, parts) = type_.element, form_of(type_)
         is_matrix = is_multiplied and lanes == FRAGMENT_LANES
         if is_matrix:
@@ -241,9 +242,12 @@ class Writer:
 
     def place(self, held: Held, name: str) -> Tree:
         """A variable as an expression, vector by vector."""
-        variable = Name(name)
-        place = element(variable, PART) if held.parts > 1 else variable
+        place = self.variable(held, name)
         return Call(self.language.pair, place) if held.is_matrix else place
+
+    def variable(self, held: Held, name: str) -> Tree:
+        """A variable, or each vector or matrix of an array."""
+        return element(Name(name), PART) if held.parts > 1 else Name(name)
 
     def name_of(self, value: Value) -> str:
         """A new name for a value."""
@@ -253,7 +257,7 @@ class Writer:
         """Make a variable of a value."""
         self.waiting.pop(value, None)
         if value in self.destinations:
-            self.assign(value, self.destinations[value], expression)
+            self.assign(self.held(value), self.destinations[value], expression)
             return self.bind_variable(value, self.destinations[value])
         return self.define(value, self.name_of(value), expression)
 
@@ -261,15 +265,15 @@ class Writer:
         """Declare a variable with a first content, and let a value be called by it."""
         held = self.held(value)
         content: Tree | None = None
-        if held.is_matrix:
-            content = self._whole(expression, held.element) if held.parts == 1 else None
+        if held.parts == 1 and held.is_matrix:
+            content = self._whole(expression, held.element)
         elif held.parts == 1:
             content = self.content(expression, held.element, held.lanes)
-        elif isinstance(expression.tree, Number) and expression.tree.value == 0:
+        elif is_zero(expression.tree) and not held.is_matrix:
             content = braces()
         self._declare(held, name, content)
         if content is None:
-            self.assign(value, name, expression)
+            self.assign(held, name, expression)
         return self.bind_variable(value, name)
 
     def _declare(self, held: Held, name: str, content: Tree | None = None) -> None:
@@ -287,6 +291,22 @@ class Writer:
         self._declare(self.held(value), name)
         return self.bind_variable(value, name)
 
+    def assemble(self, value: Value, vectors: Sequence[Tree]) -> None:
+        """Make an array of a value that is given vector by vector."""
+        held = self.held(value)
+        if held.is_matrix or value in self.destinations:
+            self.fill(value, vectors)
+        else:
+            name = self.name_of(value)
+            self._declare(held, name, braces(vectors))
+            self.bind_variable(value, name)
+
+    def fill(self, value: Value, vectors: Sequence[Tree]) -> None:
+        """The same, by assignments."""
+        place = self.declare_empty(value).tree
+        for i, vector in enumerate(vectors):
+            self.put(Assign(place.at(number(i)), vector))
+
     def bind_variable(self, value: Value, name: str) -> Expression:
         """Let a value be called by the name of a variable."""
         held = self.held(value)
@@ -297,30 +317,20 @@ class Writer:
         self.variables[value] = name
         return expression
 
-    def assign(self, value: Value, name: str, expression: Expression) -> None:
+    def assign(self, held: Held, name: str, expression: Expression) -> None:
         """Assign what a value is to a variable that is to have it, vector by vector."""
-        held = self.held(value)
-        if held.parts == 1:
-            self.assign_part(value, name, expression, PART)
-            return
         with self.loop(held.parts) as i:
-            self.assign_part(value, name, expression, i)
+            self.assign_part(held, name, expression, i)
 
-    def assign_part(self, value: Value, name: str, expression: Expression, i: Tree) -> None:
+    def assign_part(self, held: Held, name: str, expression: Expression, i: Tree) -> None:
         """Assign the vector of a number to a variable, or to that part of one."""
-        held = self.held(value)
-        target = self.place(held, name)
-        if held.is_matrix:
-            target, expression = self._matrices(target, held.element, expression)
-        content = self.content(expression.at(i), held.element, held.lanes)
-        self.put(Assign(target.at(i), content))
-
-    def _matrices(self, place: Tree, dtype: DType, x: Expression) -> tuple[Tree, Expression]:
-        """The sides of an assignment to matrices: as wholes, where that can be said."""
-        whole = self._whole(x, dtype)
-        if whole is None:
-            return place, x
-        return place.operands[0], Expression(whole, dtype, FRAGMENT_LANES)
+        content = self._whole(expression, held.element) if held.is_matrix else None
+        if content is not None:
+            target = self.variable(held, name)
+        else:
+            target = self.place(held, name)
+            content = self.content(expression.at(i), held.element, held.lanes)
+        self.put(Assign(target.at(i), content.at(i)))
 
     def _whole(self, x: Expression, dtype: DType) -> Tree | None:
         """The matrix that an expression is, or is an array of."""
@@ -426,12 +436,15 @@ class Writer:
         """The size of an argument along an axis."""
         key = (array, axis)
         if key not in self.extents:
-            self.extents[key] = self.fields.new(f"{self.expressions[array].tree}_extent_{axis}")
-        return self.constant(self.extents[key])
+            self.extents[key] = self.field(f"{self.expressions[array].tree}_extent_{axis}", i32)
+        return self.extents[key][1]
 
-    def constant(self, field: str) -> Tree:
-        """A field of the constant struct."""
-        return Member(field, Name(self.language.constants_name))
+    def field(self, hint: str, dtype: DType) -> tuple[int, Tree]:
+        """Add a field to the constant struct: at which byte it is, and what it is called."""
+        name, start = self._field_names.new(hint), aligned(self.fields_bytes, dtype.bytes)
+        self.fields_bytes = start + dtype.bytes
+        self.fields.append(f"{self.language.types[dtype]} {name};")
+        return start, Member(name, Name(self.language.constants_name))
 
     def unsupported(self, op: Op, message: str) -> VerifyError:
         return op.invalid(f"{message} in {self.language.name}")

@@ -507,6 +507,9 @@ def spread(x: Traced, shape: tuple[int, ...]) -> Traced:
     if x.shape == shape:
         return x
     if current().level is Level.METAL:
+        if x.shape:
+            wanted = f"a vector of {shape[0]}" if shape else "a scalar"
+            raise error_here(ShapeError, f"{wanted} goes here, not {x}")
         return emit(metal.Splat(x.value, array_type(shape, x.dtype)))
     if x.shape:
         if broadcast_shapes(x.shape, shape) != shape:

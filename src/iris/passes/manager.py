@@ -5,14 +5,13 @@ The module given is left as it was: passes work on a copy, so that it can be rep
 
 from __future__ import annotations
 
-import gc
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from iris.errors import FileError, PassError, PipelineError, UserError
+from iris.ir.collector import uncollected
 from iris.ir.control import Func
 from iris.ir.core import Module
 from iris.ir.text.printer import to_text
@@ -34,28 +33,7 @@ class Instrument:
         """Called when all passes are done, or when something stopped them."""
 
 
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Leave cycles of objects to be found after the passes.
-
-    A pass makes many objects and drops most of them soon.  The collector would go over all that are
-    there again and again, and find little: the more of them there are, the longer it takes.
-
-    All threads share the collector.  The one that paused it resumes it, though another may be in a
-    pass then, whose rest only takes longer: a count of passes could stay too high where Ctrl-C or a
-    time limit interrupts its change, and nothing would ever be collected again.
-    """
-    if not gc.isenabled():  # paused already, maybe by another thread
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
-
-
-@_uncollected()
+@uncollected()
 def run(
     module: Module,
     pipeline: Pipeline | str,

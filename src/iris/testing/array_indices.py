@@ -12,11 +12,13 @@ from iris.testing.array_draft import Line
 from iris.testing.array_probe import ArrayProbe
 
 _STEPS = (1, -1, -1, 2, -2, -3)
+_AT = {1: "np.array([0])", 2: "np.array([0, 1])"}
+_FOUR_AXES = "(np.arange(48).reshape(2, 3, 4, 2) + np.any((a0 > 1) & (a0 < 1)))"
 
 
 def indexed(f: ArrayProbe) -> Line:
     """A part of an array."""
-    f.tells_signs = True
+    f.tells_signs = f.must_take = True
     return Line(f"a0[{_key(f)}]")
 
 
@@ -26,6 +28,7 @@ def changed(f: ArrayProbe) -> Line:
     # Places that are computed must differ where they are set.
     name = "add_at" if "astype" in key or f.choices.flag() else "set_at"
     f.tells_signs = True
+    f.must_take = name == "set_at" or f.dtype != "bool"  # which are not added
     part = f"a0[{key}]"
     numbers = f"(np.arange({part}.size) + 1).reshape({part}.shape).astype(a0.dtype)"
     values = f.choices.of((numbers, f"{part}[::-1]", f"{numbers}[None]", "-a0.ravel()[:1]", "0"))
@@ -81,8 +84,33 @@ def _masked(f: ArrayProbe) -> str:
 
 
 def _beside_mask(f: ArrayProbe, size: int) -> str:
-    one = size and f.choices.flag(3)
-    return f.choices.of(("0", "[0]", "-1")) if one else _slice(f, size, f.choices.of((1, 1, -1)))
+    """A slice, or one element, at times by a mask of its own."""
+    if not size or not f.choices.flag(2):
+        return _slice(f, size, f.choices.of((1, 1, -1)))
+    alone = [place == size - 1 for place in range(size)]
+    return f.choices.of(("0", "[0]", "-1", f"np.array({alone})", f"np.array({alone})"))
+
+
+def of_four_axes(f: ArrayProbe) -> Line:
+    """A part of an array of four axes: masks, some of several axes, beside each other or with
+    other entries between them."""
+    choices, shape, parts = f.choices, (2, 3, 4, 2), list[str]()
+    f.must_take = True
+    axis, masks, places = 0, 2, 1 + choices.below(2)
+    while axis < len(shape):
+        over = shape[axis : axis + 1 + choices.below(2)]
+        if masks and choices.flag():
+            masks -= 1
+            first = choices.below(prod(over) - places + 1)
+            parts.append(
+                f"np.isin(np.arange({prod(over)}).reshape({over}), {first} + {_AT[places]})"
+            )
+            axis += len(over)
+        else:
+            parts.append(choices.of((_slice(f, shape[axis], choices.of((1, -1))), "0", "None")))
+            axis += parts[-1] != "None"
+    key = ", ".join(parts)
+    return Line(choices.of((f"{_FOUR_AXES}[{key}]", f"set_at({_FOUR_AXES}, np.s_[{key}], 77)")))
 
 
 def _beside_places(f: ArrayProbe) -> str:

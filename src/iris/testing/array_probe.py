@@ -21,6 +21,7 @@ BYTES = 40  # of an expression
 _INTEGERS = ("int32", "int8", "uint8", "int16", "uint32", "int64", "uint64", "uint16")
 DTYPES = ("float32", "float16", *_INTEGERS[:3], "float32", "float16", *_INTEGERS[3:], "bool")
 _SHAPES = ((3, 4), (5,), (3, 3), (2, 3, 4), (1, 5), (4, 1), (7,), (2, 3, 3), (1,), (0, 3), (2, 0))
+_OTHERS = np.array([1, 2, 3, -1, -2, -3])
 FLOATS = (0.0, -0.0, 1.0, -1.5, float("nan"), float("inf"), float("-inf"), 2.5, 300.0, -6e4, 1e-4)
 
 
@@ -31,6 +32,7 @@ class ArrayProbe(ArrayDraft):
     tells_signs: bool  # of zeros
     must_take: bool  # what NumPy does; else Iris may refuse it
     must_refuse: bool  # what NumPy refuses
+    is_exact: bool  # rounded once, if at all
 
     most_lines = 1
     tries = 3
@@ -44,7 +46,7 @@ class ArrayProbe(ArrayDraft):
         text = self.lines[-1].partition(" = ")[2] if self.lines else ""
         arguments = {k: x for k, x in self.arguments.items() if k in text}
         self.expression = Expression(
-            text, arguments, self.adds, self.tells_signs, must_take=self.must_take
+            text, arguments, self.adds, self.tells_signs, self.must_take, self.is_exact
         )
 
     def _argument(self) -> Array:
@@ -56,12 +58,27 @@ class ArrayProbe(ArrayDraft):
         rng = np.random.default_rng(choices.below(256))
         if not self.arguments:
             shape, dtype = self.shape, np.dtype(self.dtype)
-        if dtype.kind == "b" or choices.flag():
+        style = choices.below(4)
+        if dtype.kind == "b" or style == 0:
             low, high = {"u": (0, 9), "b": (0, 2)}.get(dtype.kind, (-4, 5))
             return rng.integers(low, high, shape).astype(dtype)
         numbers = FLOATS if dtype.kind == "f" else ends(dtype)
+        if style < 3:
+            return self._among_others(rng, np.array(numbers, dtype), shape)
         some = [choices.of(numbers) for _ in range(choices.of((9, 2, 9, 1)))]
         return np.array(some, dtype)[rng.integers(0, len(some), shape)]
+
+    def _among_others(
+        self, rng: np.random.Generator, special: Array, shape: tuple[int, ...]
+    ) -> Array:
+        """Special numbers at few places, all of one kind or of any, with numbers beside them that
+        hide nothing: no zeros, and none so great that a sum or a product of all is infinite."""
+        others = _OTHERS[: 3 if special.dtype.kind == "u" else 6].astype(special.dtype)
+        if self.choices.flag():
+            special = special[[self.choices.below(len(special))]]
+        is_special = rng.random(shape) * max(1, *shape) < self.choices.of((1, 1, 2))
+        some, any_other = (x[rng.integers(0, len(x), shape)] for x in (special, others))
+        return np.where(is_special, some, any_other)
 
     def _try(self, line: Line) -> None:
         if self.must_refuse or self.is_taken(line):
@@ -71,7 +88,8 @@ class ArrayProbe(ArrayDraft):
 
     def _forget(self) -> None:
         """Forget what a line that is left out asked for."""
-        self.adds = self.tells_signs = self.must_take = self.must_refuse = False
+        self.adds = self.tells_signs = self.must_take = False
+        self.must_refuse = self.is_exact = False
 
     def is_taken(self, line: Line) -> bool:
         """Whether NumPy takes an expression of some argument, if it has no index outside."""

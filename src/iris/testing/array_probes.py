@@ -24,7 +24,7 @@ from iris.testing import array_functions
 from iris.testing.array_draft import Line
 from iris.testing.array_indices import changed, indexed, looked_up
 from iris.testing.array_probe import BYTES, FLOATS, ArrayProbe, ends
-from iris.testing.array_sums import summed
+from iris.testing.array_sums import STEPWISE, summed
 from iris.testing.numpy_calls import Callee, adding, call_of, callees, is_elementwise
 
 TOGETHER = 20
@@ -57,6 +57,15 @@ def telling() -> frozenset[str]:
     return frozenset(found) - _OF_EITHER_SIGN
 
 
+def adds_up(callee: Callee) -> bool:
+    """Whether a function adds up 16 bits in 32."""
+    return callee.text in adding() or (callee.multiplies and callee.text not in STEPWISE)
+
+
+def tells_signs(callee: Callee) -> bool:
+    return callee.text in telling() and not callee.multiplies
+
+
 _OF_EITHER_SIGN = frozenset(f"np.{name}" for name in ("maximum", "minimum", "fmax", "fmin", "clip"))
 
 
@@ -68,8 +77,7 @@ def _called(f: Probe) -> Line:
 def called(f: ArrayProbe, callee: Callee, always: str = "") -> Line:
     """A call of a function, with one of its options in any case; one that NumPy takes, if a few
     tries find that."""
-    f.adds = callee.multiplies or callee.text in adding()
-    f.tells_signs = callee.text in telling() and not callee.multiplies
+    f.adds, f.tells_signs = adds_up(callee), tells_signs(callee)
     for _ in range(TRIES):
         line = call_of(f, callee, always)
         if f.is_taken(line):
@@ -81,6 +89,7 @@ def _viewed(f: Probe) -> Line:
     """Change what may be a view of an array."""
     moves = f.choices.of((*[array_functions.move] * 3, indexed))
     text = f"({moves(f).text})"
+    f.must_take = False
     for name in f.arguments:
         text = text.replace(name, "y")
     return Line(f"in_place(lambda y: {text}, a0)")
@@ -177,7 +186,7 @@ def _in_bf16(f: Probe) -> Line:
 
 
 _MAKERS: Sequence[Callable[[Any], Line]] = (
-    *[_called] * 9,
+    *[_called] * 10,
     *[changed, changed, indexed, looked_up] * 2,
     *[summed, _paired, _chained] * 2,
     *(_viewed, _captured, _in_bf16, _with_known, _at_the_ends, _at_the_ends),

@@ -11,17 +11,32 @@ from iris.testing.array_draft import Line
 from iris.testing.array_probe import ArrayProbe
 
 FALSE = "np.any((a0 > 1) & (a0 < 1))"  # which is traced
-_DTYPES = (("float32",), ("int8", "int32", "int16"), ("float32",), ("uint8", "uint16"))
+STEPWISE = ("np.diff", "np.polyval")  # rounded at each step, as NumPy does
+_IN_FULL = (("float32",), ("int8", "int32", "int16"), ("float32",), ("uint8", "uint16"))
+_HALVES = ("float16",)
 
 
 def numbered(f: ArrayProbe, *shapes: tuple[int, ...]) -> list[str]:
-    """Traced arrays of different numbers, or of narrow integers whose products do not fit."""
-    dtypes = f.choices.of(_DTYPES)
+    """Traced arrays of different numbers, or of narrow integers whose products do not fit; or two
+    of 16 bits, the one of all digits, the other of few, whose sum must be rounded once."""
+    dtypes = f.choices.of((*_IN_FULL, _HALVES) if len(shapes) == 2 else _IN_FULL)
+    if dtypes is _HALVES:
+        f.is_exact = True
+        digits = ("* 14 % 499 + 1500", "% 3 + 1")[:: f.choices.of((1, -1))]
+        pairs = zip(shapes, digits, strict=True)
+        return [
+            f"halves(({FALSE} + np.arange({prod(shape)}) {numbers}).reshape({shape}), 1)"
+            for shape, numbers in pairs
+        ]
     given = [(shape, f.choices.of(dtypes)) for shape in shapes]
     return [
         f"wide(({FALSE} + np.arange({prod(shape)}) * 7 % 31).reshape({shape}).astype(np.{dtype}))"
         for shape, dtype in given
     ]
+
+
+def _finished(f: ArrayProbe, text: str) -> Line:
+    return Line(f"of_halves({text})" if f.is_exact else text)
 
 
 def contracted(f: ArrayProbe) -> Line:
@@ -46,8 +61,8 @@ def contracted(f: ArrayProbe) -> Line:
     if choices.flag(5):
         places = [[ascii_letters.index(c) for c in part] for part in (*terms, kept)]
         given = [f"{x}, {at}" for x, at in zip(factors, places, strict=False)]
-        return Line(f"np.einsum({', '.join(given)}, {places[-1]})")
-    return Line(f"np.einsum('{','.join(terms)}{to}', {', '.join(factors)})")
+        return _finished(f, f"np.einsum({', '.join(given)}, {places[-1]})")
+    return _finished(f, f"np.einsum('{','.join(terms)}{to}', {', '.join(factors)})")
 
 
 def _shuffled(f: ArrayProbe, letters: str) -> str:
@@ -73,18 +88,18 @@ def multiplied(f: ArrayProbe) -> Line:
             axes = [[at for at, _ in pairs], [axis for _, axis in pairs]]
             axes[0] = [at - len(shape) * choices.flag(3) for at in axes[0]]
             turned = tuple([shape[axis] for axis in np.argsort(order)])
-            return Line(f"np.tensordot({', '.join(numbered(f, shape, turned))}, {axes})")
+            factors = ", ".join(numbered(f, shape, turned))
+            return _finished(f, f"np.tensordot({factors}, {axes})")
         case "np.inner":
             second = (*other, m, k)
     first = first[-1:] if choices.flag(5) else first
     second = (k,) if choices.flag(5) else second
-    return Line(f"{word}({', '.join(numbered(f, first, second))})")
+    return _finished(f, f"{word}({', '.join(numbered(f, first, second))})")
 
 
 def in_series(f: ArrayProbe) -> Line:
     """Differences and sums along an axis whose elements are not evenly spaced, and the like."""
     choices, axis = f.choices, f.axis("a0")
-    f.adds = True
     size, rank = f.shape[axis], len(f.shape)
     steps = f"np.array({[n * n + n // 2 for n in range(size)]})"
     beside = str((*f.shape[: axis % rank], choices.of((1, 2)), *f.shape[axis % rank + 1 :]))
@@ -97,23 +112,24 @@ def in_series(f: ArrayProbe) -> Line:
     ]
     turned, along = choices.of((("", -1), (".T", 0)))
     crossed = f"np.cross({vectors[0]}{turned}, {vectors[1]}, axisa={along}"
-    return Line(
-        choices.of(
-            (
-                f"np.trapezoid({y}, {steps}, axis={axis})",
-                f"np.trapezoid({y}, np.broadcast_to({FALSE}, a0.shape) + {steps}.reshape("
-                f"{[size if at == axis % rank else 1 for at in range(rank)]}), axis={axis})",
-                f"np.trapezoid({y}, dx={choices.of(('2', '0.5'))}, axis={axis})",
-                f"np.gradient({y}, {spacing}, axis={f.axes('a0')})",
-                f"np.gradient({y}, axis={axis})",
-                f"np.diff(a0, {choices.of('123')}, {axis}, prepend={ends})",
-                f"np.diff(a0, {choices.of('120')}, {axis}, append={ends})",
-                f"{crossed})",
-                f"{crossed}, axisc={choices.of((0, -1))})",
-                f"np.polyval({choices.of((steps, 'a0.ravel()[:3]'))}, a0.ravel()[:4])",
-            )
+    text = choices.of(
+        (
+            f"np.trapezoid({y}, {steps}, axis={axis})",
+            f"np.trapezoid({y}, np.broadcast_to({FALSE}, a0.shape) + {steps}.reshape("
+            f"{[size if at == axis % rank else 1 for at in range(rank)]}), axis={axis})",
+            f"np.trapezoid({y}, dx={choices.of(('2', '0.5'))}, axis={axis})",
+            f"np.gradient({y}, {spacing}, axis={f.axes('a0')})",
+            f"np.gradient({y}, axis={axis})",
+            f"np.diff(a0, {choices.of('123')}, {axis}, prepend={ends})",
+            f"np.diff(a0, {choices.of('120')}, {axis}, append={ends})",
+            f"{crossed})",
+            f"{crossed}, axisc={choices.of((0, -1))})",
+            f"np.polyval({choices.of((steps, 'a0.ravel()[:3]'))}, a0.ravel()[:4])",
         )
     )
+    f.adds = not text.startswith(STEPWISE)
+    f.must_take = f.dtype not in ("bool", "uint64") and not text.startswith("np.gradient")
+    return Line(text)
 
 
 def summed(f: ArrayProbe) -> Line:

@@ -72,7 +72,9 @@ def _by_number(f: ArrayDraft) -> Line:
     """Combine a value with a number that the function is given, if it is given one."""
     x = f.some()
     number = f.choices.of(f.names or [f.number(f.values[x].dtype)])
-    words = ("{} + {}", "{} * {}", "np.maximum({}, {})", "np.copysign({}, {})", "{} - {}")
+    words = ["{} + {}", "{} * {}", "np.maximum({}, {})", "np.copysign({}, {})", "{} - {}"]
+    if f.names:  # which may be a flag
+        words += ["({0} * 2 if {1} is True else {0})"] * 2
     return Line(f.choices.of(words).format(x, number))
 
 

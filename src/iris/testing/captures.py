@@ -1,18 +1,21 @@
-"""Functions that read what others may change: globals, closures, attributes of modules, tuples.
+"""Functions that read what others may change: globals, closures, attributes of modules, tuples,
+defaults.
 
     @given(captures.histories())
     def test_changes(history):
         history.check()
 
-A function of arrays, or a kernel, reads some numbers itself, and others in functions that it calls.
-Between its calls a number becomes another, maybe an equal one of another type or sign, or a
-function becomes another.  Each call must do what it does where the function is compiled anew.
+A function of arrays, or a kernel, reads some numbers itself, and others in functions that it calls:
+by name, through objects, or as a constant argument.  Between its calls a number becomes another,
+maybe an equal one of another type or sign, or a function becomes another.  Each call must do what
+it does where the function is compiled anew.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -24,11 +27,11 @@ from iris.errors import IrisError
 from iris.testing.choices import Choices
 from iris.testing.sources import evaluated
 
-BYTES = 48
+BYTES = 64
 STEPS = 4
 # A function reads numbers of one row.  Most of a row are equal, and compute something else.
 _NUMBERS = ((2, 3, -1), (0.0, -0.0), (1, True, 1.0), (3, 3.0, np.float32(3), np.int32(3)))
-_FORMS = ("x * {}", "x + {}", "x - {}")
+_FORMS = ("x * {}", "x + {}", "x - {}", "x * 2 if {} is True else x - 1")
 _SIZE = 8
 # How a function reads a number, how the number is there at first, and how another is put there.
 _PLACES = (
@@ -43,7 +46,20 @@ _PLACES = (
         "m{0}.inner.value = {1!r}",
         "m{0}.inner.value = {1!r}",
     ),
+    ("d{0}()", "def d{0}(v={1!r}): return v", "d{0}.__defaults__ = ({1!r},)"),
+    ("k{0}()", "def k{0}(*, v={1!r}): return v", "k{0}.__kwdefaults__ = dict(v={1!r})"),
     ("c{0}", "", "change{0}({1!r})"),
+)
+# How a function is held, and called.
+_HELD = (
+    ("", "{0}(x)"),
+    ("class C_{0}:\n    do = staticmethod({0})", "C_{0}.do(x)"),
+    ("class C_{0}:\n    @classmethod\n    def do(cls, x): return {0}(x)", "C_{0}.do(x)"),
+    ("class C_{0}:\n    @property\n    def do(self): return {0}", "C_{0}().do(x)"),
+    ("class C_{0}:\n    def __call__(self, x): return {0}(x)\ni_{0} = C_{0}()", "i_{0}(x)"),
+    ("class C_{0}:\n    def do(self, x): return {0}(x)\nb_{0} = C_{0}().do", "b_{0}(x)"),
+    ("p_{0} = partial({0})", "p_{0}(x)"),
+    ("l_{0} = dict(of=[({0}, 1)])", "l_{0}['of'][0][0](x)"),
 )
 _FUNCTION = """\
 def {name}(x):
@@ -67,12 +83,12 @@ def change{0}(value):
     c{0} = value
 """
 _ARRAYS = """\
-def drawn(x):
+def drawn(x, how):
 {lines}
     return x
 """
 _KERNEL = """\
-def drawn(X, Out, B: iris.constexpr):
+def drawn(X, Out, how: iris.constexpr, B: iris.constexpr):
     at = iris.arange(0, B)
     x = iris.load(X + at)
 {lines}
@@ -98,13 +114,16 @@ class History:
     def check(self) -> None:
         """Assert that each call does what it does where the function is compiled anew."""
         run = _Run(Choices(self.data))
-        scope = evaluated(run.text, Module=ModuleType, np=np)
+        scope = evaluated(run.text, Module=ModuleType, np=np, partial=partial)
         drawn = scope["drawn"]
-        make: Callable[[Any], Any] = iris.kernel if run.is_kernel else iris.jit
+        make: Callable[[Any], Any] = (
+            iris.kernel if run.is_kernel else partial(iris.jit, static_argnames="how")
+        )
         kept = make(drawn)
         for step in ("pass", *run.steps):
             exec(step, scope)
-            found, expected = (_outcome(f, run) for f in (kept, make(drawn)))
+            how = scope[run.how]
+            found, expected = (_outcome(f, run, how) for f in (kept, make(drawn)))
             assert found == expected, f"after {step!r} it gives {found}, not {expected}"
 
 
@@ -115,7 +134,8 @@ class _Run:
         self.is_kernel = choices.flag()
         self.x = np.array([-0.0, 0.0, 1, -2, 3, 5, -7, 8], choices.of((np.float32, np.int32)))
         numbers = choices.of(_NUMBERS)
-        globals_, inner, lines = list[str](), list[str](), list[str]()
+        self.how = "same"  # the function that is a constant argument
+        globals_, inner, lines = ["def same(x): return x"], list[str](), list[str]()
         variables, changes = list[str](), list[str]()
         others: list[tuple[str, int]] = []  # how a number is put there, and where
         for number in range(1 + choices.below(3)):
@@ -133,8 +153,11 @@ class _Run:
                 name = f"f{number}_{depth}"
                 is_closed = is_closed or choices.flag()
                 function = _FUNCTION.format(name=name, value=value)
-                (inner if is_closed else globals_).append(function)
-                value = f"{name}(x)"
+                held, value = (form.format(name) for form in choices.of(_HELD))
+                (inner if is_closed else globals_).extend([function, held])
+                if not is_closed and self.how == "same" and choices.flag():
+                    self.how, value = name, "how(x)"
+                    break
             lines.append(f"x = {value}")
         if choices.flag():
             globals_.append("def one(x): return x * 2\ndef other(x): return x - 3\nturn = one")
@@ -166,14 +189,14 @@ def _indented(parts: list[str]) -> str:
     return "\n".join([f"    {line}" for part in parts for line in part.splitlines()])
 
 
-def _outcome(function: Any, run: _Run) -> tuple[object, ...]:
+def _outcome(function: Any, run: _Run, how: Any) -> tuple[object, ...]:
     """What a call comes to: the kind of an error, or what is written or returned."""
     out = np.zeros(_SIZE, np.float32)
     try:
         if run.is_kernel:
-            function[1](run.x, out, B=_SIZE, device="interp")
+            function[1](run.x, out, how, B=_SIZE, device="interp")
         else:
-            out = np.asarray(function(run.x, device="interp"))
+            out = np.asarray(function(run.x, how, device="interp"))
     except IrisError as error:
         return (type(error).__name__,)
     # 0.0 and -0.0 are shown as such.

@@ -12,7 +12,8 @@ two functions; an operand with a name stands twice, or another needs it that is 
 attribute asks for other types; not all threads come to a barrier.  That must be refused, for this
 reason.  Operands and results of other types must be refused, too.  Of texts with some other token
 too few or too many, what is accepted must be printed as it stands there.  And a number halfway
-between two of a dtype, or beside that, must be read as the nearest, ties to even.
+between two of a dtype, or beside that, must be read as the nearest, ties to even; an integer beyond
+its dtype is refused.
 """
 
 from __future__ import annotations
@@ -40,10 +41,12 @@ from iris.tools.replay import Program
 
 BYTES = 96
 # Hints of values: they are equal, or what a printer makes of another that is taken.
-_NAMES = ("x", "x_1", "x_2", "y", "x_1_1", "c0", "n", None)
+# Some are none that a text can have as they are.
+_NAMES = ("x", "x_1", "x_2", "y", "x_1_1", "c0", "n", None, "1x", "größe", "0", "_1x", "a b")
 _PLACES = (None, *[Location(file, line) for file in ("a.py", 'b "c".py') for line in (3, 4, 30)])
 _ELEMENTS = tuple(DTYPES.values())
 _FLOATS = tuple([dtype for dtype in _ELEMENTS if dtype.is_float])
+_INTEGERS = tuple([dtype for dtype in _ELEMENTS if dtype.is_integer])
 _SYMBOLS = ("g", "f_1", "h", "f_2")
 EDITS = 8  # of a text
 TYPES = 40  # of operands and results that are exchanged
@@ -81,6 +84,7 @@ class ModuleText:
         check_types(self.program.function.clone({}), choices, TYPES)
         for _ in range(4):
             _is_nearest(choices)
+            _is_in_range(choices)
 
 
 # What the text keeps.
@@ -364,3 +368,17 @@ def _is_nearest(choices: Choices) -> None:
     (constant, _) = next(iter(found)).regions[0]
     assert isinstance(constant, Constant)
     assert constant.bits == expected, f"{number!r} is read as {constant.bits}, not {expected}"
+
+
+def _is_in_range(choices: Choices) -> None:
+    """Assert that an integer is read where its dtype has it, and refused just beyond."""
+    dtype = choices.of(_INTEGERS)
+    ends = (dtype.low, dtype.high, dtype.low - 1, dtype.high + 1)
+    number = choices.of((*ends, choices.below(256) - 128))
+    text = f"func graph @f() {{\n  %x: {dtype} = constant {number}\n  return\n}}"
+    if not dtype.low <= number <= dtype.high:
+        _is_refused(text, "out of range")
+        return
+    (constant, _) = next(iter(parse(text))).regions[0]
+    assert isinstance(constant, Constant)
+    assert constant.value == number, f"{number} of {dtype} is read as {constant.value}"

@@ -77,6 +77,13 @@ def is_elementwise(callee: Callee) -> bool:
     return is_of_elements and not does_other_things
 
 
+def is_along_axis(callee: Callee) -> bool:
+    """Whether it may be given one array and an axis, and nothing else, and is no product."""
+    takes = {*callee.required} <= _ONE and "axis" in callee.options
+    return takes and len(callee.required) == 1 and not callee.multiplies
+
+
+_ONE = frozenset(("a", "x", "y", "m", "arr", "array"))
 _OF_ELEMENTS = frozenset(("x", "x1", "x2", "a", "b", "val"))
 
 

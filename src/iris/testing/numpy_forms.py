@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 from iris.errors import UserError
 from iris.frontend.arrays.array_function import ArrayFunction
 from iris.testing.array_draft import REFUSED, Line
+from iris.testing.array_indices import of_four_axes
 from iris.testing.array_probe import BYTES, ArrayProbe, ends
 from iris.testing.array_probes import called
 from iris.testing.array_sums import FALSE, contracted, in_series, multiplied
@@ -229,7 +230,17 @@ def _by_number(f: Form) -> Line:
 _MAKERS: Sequence[Callable[[Any], Line]] = (
     *[_called] * 9,
     *(_changed, _written, _cast, _cast, _multiplied, _summed, _rows, _placed, _between, _binned),
-    *(_moved, _by_number, contracted, contracted, multiplied, multiplied, in_series, in_series),
+    *(
+        of_four_axes,
+        _moved,
+        _by_number,
+        contracted,
+        contracted,
+        multiplied,
+        multiplied,
+        in_series,
+        in_series,
+    ),
 )
 Form.makers = _MAKERS
 

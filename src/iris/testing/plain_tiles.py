@@ -182,6 +182,16 @@ def common_shape(*values: Plain) -> tuple[int, ...]:
         raise Refused(str(error)) from None
 
 
+def same_numbers(one: Array, other: Array) -> bool:
+    """Whether two arrays have equal bits; any nan equals any other."""
+    differ = one != other
+    if one.dtype.kind == "f":
+        differ = (differ & ~(np.isnan(one) & np.isnan(other))) | (
+            (one == 0) & (np.signbit(one) != np.signbit(other))
+        )
+    return not np.any(differ)
+
+
 # Operators.
 
 

@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 from numpy.lib.stride_tricks import as_strided
 
 import iris
-from iris import metal
 from iris.errors import IrisError, UserError
+from iris.testing import refused_lines
 from iris.testing.choices import Choices
 from iris.testing.sources import defined
 
@@ -100,13 +100,6 @@ def _sum(x, y):  # type: ignore[no-untyped-def]
 @iris.jit
 def _by_name(x, **others):  # type: ignore[no-untyped-def]
     return x + others["y"] + others["z"]
-
-
-_WRITING = """\
-@metal.kernel
-def drawn(A: "{} float*"):
-    A[metal.thread_id_x()] = 1.0
-"""
 
 
 def calls() -> st.SearchStrategy[Refused]:
@@ -277,15 +270,6 @@ def _edited(choices: Choices) -> Drawn:
     return f"an edit of {size} to {other} elements", lambda: lowered.edited(text), size == other
 
 
-def _constant(choices: Choices) -> Drawn:
-    """A thread writes to an array that is declared as one of the device, or as constant."""
-    address_space = choices.of(("device", "device const", "constant"))
-    text = _WRITING.format(address_space)
-    a = np.zeros(8, np.float32)
-    call = lambda: defined(text, metal=metal)(a, threads=8, device="interp:metal")  # noqa: E731
-    return f"a write to {address_space}", call, address_space == "device"
-
-
 def _changed(choices: Choices) -> Drawn:
     """A function changes arguments in place, for what it returns or for nobody."""
     names = ("x", "y")
@@ -355,7 +339,7 @@ _KINDS = (
     _updated,
     _freed,
     _edited,
-    _constant,
+    refused_lines.line,
     _named,
     _changed,
     _overlapping,
@@ -365,4 +349,6 @@ _KINDS = (
     _gathered,
     _gathered,
     _gathered,
+    refused_lines.line,
+    refused_lines.line,
 )

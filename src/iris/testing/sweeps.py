@@ -1,4 +1,5 @@
-"""Functions of elements, each at every pair of the numbers at which things go wrong.
+"""Functions of elements, each at every pair of the numbers at which things go wrong; and functions
+along an axis, each of lines with every such number.
 
     @given(sweeps.sweeps())
     def test_elements(sweep):
@@ -6,7 +7,8 @@
 
 A sweep calls some of NumPy's functions with arrays of each dtype in which every special number
 meets every other one: zeros of two signs, infinities, nan, limits, and numbers beside them.  At
-times the other is an array of another dtype, or a Python number.
+times the other is an array of another dtype, or a Python number.  What goes along an axis is given
+lines of numbers that hide nothing, with a special number at one place, at several or at all.
 """
 
 from __future__ import annotations
@@ -21,9 +23,9 @@ import numpy.typing as npt
 from hypothesis import strategies as st
 
 from iris.testing.array_probe import DTYPES, ends
-from iris.testing.array_probes import telling
+from iris.testing.array_probes import adds_up, tells_signs
 from iris.testing.choices import Choices
-from iris.testing.numpy_calls import Callee, callees, is_elementwise
+from iris.testing.numpy_calls import Callee, callees, is_along_axis, is_elementwise
 from iris.testing.numpy_expressions import Expression, by_numpy
 
 Array = npt.NDArray[Any]
@@ -56,8 +58,22 @@ class Pair(NamedTuple):
             given = {"a0": np.repeat(first, len(second)), "a1": np.tile(second, len(first))}
             names = ["a0", "a1"]
         text = f"{self.callee.text}({', '.join(names)})"
-        tells_signs = self.callee.text in telling()
-        return Expression(text, _taken(text, given), tells_signs=tells_signs)
+        signs = tells_signs(self.callee)
+        return Expression(text, _taken(text, given), tells_signs=signs)
+
+
+class Along(NamedTuple):
+    """A function along an axis, of lines of a dtype."""
+
+    callee: Callee
+    dtype: str
+    options: str
+
+    @property
+    def expression(self) -> Expression:
+        text = f"{self.callee.text}(a0{self.options})"
+        given = {"a0": lines(self.dtype)}
+        return Expression(text, given, adds_up(self.callee), tells_signs(self.callee))
 
 
 def _taken(text: str, given: Mapping[str, Array]) -> dict[str, Array]:
@@ -87,6 +103,13 @@ def special(dtype: str) -> Array:
 
 
 @cache
+def lines(dtype: str) -> Array:
+    """Lines of four numbers of a dtype, with each special number."""
+    made = [line for x in special(dtype) for line in ((x, 2, 3, 1), (2, x, x, 1), (x, x, x, x))]
+    return np.array(made, dtype)
+
+
+@cache
 def _numbers(dtype: str) -> Sequence[str]:
     """Python numbers.  A float of 32 bits holds all of them, in which some functions compute."""
     numbers = special(dtype).tolist()
@@ -100,13 +123,14 @@ def _numbers(dtype: str) -> Sequence[str]:
 
 @cache
 def functions() -> Sequence[Callee]:
-    """Those that make each element of one or two."""
-    others, ufuncs, _ = callees()
-    return [f for f in (*ufuncs, *others) if is_elementwise(f)]
+    """Those that make each element of one or two, and those that go along an axis."""
+    others, ufuncs, methods = callees()
+    of_elements = [f for f in (*ufuncs, *others) if is_elementwise(f)]
+    return [*of_elements, *[f for f in (*others, *methods) if is_along_axis(f)]]
 
 
 @cache
-def _error(pair: Pair) -> AssertionError | None:
+def _error(pair: Pair | Along) -> AssertionError | None:
     """What is wrong with a call, which is the same each time."""
     try:
         pair.expression.check()
@@ -136,8 +160,14 @@ class Sweep:
         return self.shown
 
 
-def _pairs(callee: Callee, choices: Choices) -> Iterator[Pair]:
+def _pairs(callee: Callee, choices: Choices) -> Iterator[Pair | Along]:
     """A function of each dtype alone, and of one of them with something else."""
+    if is_along_axis(callee):
+        keeps = ["", ", keepdims=True"][: 1 + ("keepdims" in callee.options)]
+        options = f", axis={choices.of((1, -1))}{choices.of(keeps)}"
+        for dtype in dict.fromkeys(DTYPES):
+            yield Along(callee, dtype, options)
+        return
     for dtype in dict.fromkeys(DTYPES):
         yield Pair(callee, (dtype, dtype))
     if len(callee.required) == 2:

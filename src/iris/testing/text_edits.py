@@ -1,4 +1,4 @@
-"""Texts of IR with a few tokens too few or too many, or in another's place.
+"""Texts of IR with a few tokens too few or too many, or in another's place, or with other numbers.
 
     for edited in edits(text, choices, 10):
         is_refused_or_printed(edited)
@@ -21,12 +21,22 @@ from iris.ir.control import Func
 from iris.ir.core import OPS
 from iris.testing.choices import Choices
 
+# Numbers at the limits of integers, and beyond them.
+_LIMITS = tuple(
+    [
+        sign * (1 << bits) + beyond
+        for bits in (31, 32, 7, 8, 15, 16, 31, 63, 64)
+        for sign in (1, -1)
+        for beyond in (0, -1)
+    ]
+)
 _LENGTHS = (1, 1, 1, 2, 3, 4)  # how many tokens are dropped or doubled at once
 TOGETHER = "must run it together"
 
 _TOKEN = re.compile(
     r'"(?:[^"\\\n]|\\.)*"|[%@]\w+|nan\(\d+\)|-?\d[\w.]*(?:[+-]\d+)?|-?\w[\w.\-]*|\S'
 )
+_WHOLE = re.compile(r"-?\d+")
 _FLOAT = re.compile(r"-?(?:\d+\.\d*(?:e[+-]?\d+)?|\d+e[+-]?\d+|inf)|nan(?:\(\d+\))?")
 _NAMED = re.compile(r",?\s+(\w+)=(\[[^\]]*\]|%\w+|[\w.\-]+)")
 _EMPTY = re.compile(r"\(\s*\)")  # parameters of a function without any
@@ -60,7 +70,11 @@ def edits(text: str, choices: Choices, count: int) -> Iterator[str]:
         one = tokens[at]
         last = tokens[min(at + choices.of(_LENGTHS), len(tokens)) - 1]
         other = tokens[choices.wide(choices.of((alike[kinds[at + 1]], choices.wide(places))))]
-        match choices.below(5):
+        match choices.below(6):
+            case 5:
+                whole = [n for n in alike.get("number", ()) if _WHOLE.fullmatch(tokens[n].text)]
+                one = tokens[choices.wide(whole)] if whole else one
+                yield f"{text[: one.start]}{choices.of(_LIMITS)}{text[one.end :]}"
             case 0 | 1:
                 yield f"{text[: one.start]} {text[last.end :]}"
             case 2:

@@ -89,7 +89,7 @@ _START = """\
     int t = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z), lane = t & 31;
     int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;
     int z = blockIdx.z * blockDim.z + threadIdx.z, g = blockIdx.x + blockIdx.y * gridDim.x;
-    int at = x + W * (y + H * z), a = 0, b = 0, c = 0, o = 0;
+    int at = x + W * (y + H * z), a = 0, b = 0, c = 0, o = 0, u = 0;
     float f = 0, h = 0;
     int p[4] = {{0}};
 """
@@ -154,7 +154,7 @@ def as_c(
     assert isinstance(kernel, ast.FunctionDef)
     # A vector of three takes the place of three in C.
     word = {"int3": "int4", "packed_int3": "int3"}.get(vector, vector)
-    arrays = "const int *X", "int *Out", "int *Bins", f"const {word} *V"
+    arrays = "const int *X", "int *Out", "int *Bins", f"const {word} *V", "const int *Y"
     head = f"__global__ void {name}({', '.join(arrays)}, int n) {{"
     rest = [one for one in kernel.body if not _is_of_the_start(one)]
     shared = f"__shared__ int s[{size}]; __shared__ int2 w[4][{size // 4}];"

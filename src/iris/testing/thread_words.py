@@ -1,114 +1,70 @@
-"""Words of kernels by thread that few kernels use, each alone: vectors, matrices, atomics.
+"""Random kernels by thread that are drawn line by line, of all words that they have.
 
     @given(thread_words.words())
-    def test_words(word):
-        word.check()
+    def test_words(kernel):
+        kernel.check()
 
-Numbers are small and whole, so that what a kernel stores is what NumPy computes, to the bit.
+Each line assigns to a variable what some words make of others: of vectors, of memory of all kinds,
+of what other threads have.  NumPy computes the same by the rules that the reference of the language
+states.  In the end the kernel stores each variable, and all arrays must hold what NumPy says.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, NamedTuple
-
 import numpy as np
-import numpy.typing as npt
 from hypothesis import strategies as st
 
 from iris import metal
+from iris.errors import IrisError
+from iris.testing import thread_lines
 from iris.testing.choices import Choices
+from iris.testing.plain_formulas import Near
+from iris.testing.plain_tiles import HELD, same_numbers
 from iris.testing.sources import defined
+from iris.testing.thread_draft import UNTOUCHED, ThreadDraft, check
 
-BYTES = 16
-Array = npt.NDArray[Any]
-
-_VECTORS = """\
-@metal.kernel
-def drawn(A: "device const {type}*", B: "device const {type}*", Out: "device {out}*"):
-    i = metal.thread_id_x()
-    Out[i] = metal.{word}(A[i], B[i])
-"""
-_MATRICES = """\
-@metal.kernel
-def drawn(A: "device const {type}*", B: "device const {type}*", Out: "device float*"):
-    a, b = metal.simdgroup_load(A, {a}), metal.simdgroup_load(B, {b})
-    c = metal.simdgroup_load(Out, {out})
-    metal.simdgroup_store(metal.simdgroup_multiply_accumulate(a, b, c), Out, {out})
-"""
-_ATOMICS = """\
-@metal.kernel
-def drawn(A: "device const {type}*", B: "device const int*", Out: "device {type}*"):
-    i = metal.thread_id_x()
-    metal.atomic_{word}(Out + B[i], A[i])
-"""
-_DTYPES = {"float": np.float32, "int": np.int32, "uint": np.uint32}
-_ATOMIC: Mapping[str, Any] = {"min": np.minimum, "max": np.maximum, "add": np.add}
+BYTES = 160
 
 
-class _Drawn(NamedTuple):
-    text: str
-    arrays: list[Array]
-    expected: Array
-    grid: Mapping[str, int]
+class ThreadWords(ThreadDraft):
+    """A kernel, and what it is called with."""
 
-
-@dataclass(frozen=True)
-class Word:
-    """A word, and the numbers that it is given, as some bytes choose."""
-
-    data: bytes
+    makers = thread_lines.MAKERS
 
     def __repr__(self) -> str:
-        return _drawn(self.data).text
+        given = "".join(f"{p.name} = {p.given!r}\n" for p in self.parameters)
+        return f"{given}{dict(self.launch.how)}\n\n{self.text}"
 
     def check(self) -> None:
-        """Assert that the kernel stores what NumPy computes."""
-        text, (a, b, out), expected, grid = _drawn(self.data)
-        defined(text, metal=metal)(a, b, out, **grid, device="interp:metal")
-        assert np.array_equal(out, expected), f"{out.tolist()}, not {expected.tolist()}:\n{text}"
+        """Assert that the kernel stores what NumPy says."""
+        device = self.choices.of(("interp:metal", "interp"))
+        given = [p.given if p.expected is None else p.given.copy() for p in self.parameters]
+        outs, results = {}, self.results
+        for name, (type_, _) in self.outputs().items():
+            rows = np.full((self.count, type_.width), UNTOUCHED, HELD[type_.dtype])
+            outs[name] = type_, type_.laid_out(rows, UNTOUCHED)
+        arrays = [out for _, out in outs.values()]
+        drawn = defined(self.text, metal=metal, check=check)
+        try:
+            drawn(*given, *arrays, **self.launch.how, device=device)
+        except (IrisError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+            raise AssertionError(f"{error}\n\n{self!r}") from error
+        for found, parameter in zip(given, self.parameters, strict=True):
+            if parameter.expected is not None and not same_numbers(found, parameter.expected):
+                self._fail(parameter.name, found, parameter.expected)
+        for name, (type_, out) in outs.items():
+            x = results[name]
+            if isinstance(x, Near):
+                found = out.reshape(self.count, type_.stride)[:, : type_.width]
+                if not x.holds(found):
+                    self._fail(name, found, x.data)
+            elif not same_numbers(out, expected := type_.laid_out(x.data, UNTOUCHED)):
+                self._fail(name, out, expected)
+
+    def _fail(self, name: str, found: object, expected: object) -> None:
+        raise AssertionError(f"{name} is\n{found}\nnot\n{expected}\n\n{self!r}")
 
 
-def words() -> st.SearchStrategy[Word]:
-    """Words of all kinds."""
-    return st.binary(min_size=BYTES, max_size=BYTES).map(Word)
-
-
-def _drawn(data: bytes) -> _Drawn:
-    choices = Choices(data)
-    rng = np.random.default_rng(choices.below(256))
-    kinds: tuple[Callable[[Choices, np.random.Generator], _Drawn], ...]
-    kinds = (_vectors, _matrices, _atomics)
-    return choices.of(kinds)(choices, rng)
-
-
-def _vectors(choices: Choices, rng: np.random.Generator) -> _Drawn:
-    word, width = choices.of((("cross", 3), ("dot", 2), ("dot", 3), ("dot", 4)))
-    a, b = rng.integers(-5, 6, (2, 8, width)).astype(np.float32)
-    type_ = "packed_float3" if width == 3 else f"float{width}"
-    expected = np.cross(a, b) if word == "cross" else (a * b).sum(axis=1)
-    text = _VECTORS.format(type=type_, word=word, out=type_ if word == "cross" else "float")
-    return _Drawn(text, [a, b, np.zeros_like(expected)], expected, {"threads": 8})
-
-
-def _matrices(choices: Choices, rng: np.random.Generator) -> _Drawn:
-    type_, dtype = choices.of((("float", np.float32), ("half", np.float16)))
-    widths = [choices.of((8, 11, 16)) for _ in "123"]
-    a, b, expected = (rng.integers(-3, 4, (8, width)).astype(np.float32) for width in widths)
-    out = expected.copy()
-    expected[:, :8] += a[:, :8] @ b[:, :8]
-    a, b = a.astype(dtype), b.astype(dtype)
-    text = _MATRICES.format(type=type_, a=widths[0], b=widths[1], out=widths[2])
-    return _Drawn(text, [a, b, out], expected, {"grid": 1, "threadgroup": 32})
-
-
-def _atomics(choices: Choices, rng: np.random.Generator) -> _Drawn:
-    type_, word = choices.of([*_DTYPES]), choices.of([*_ATOMIC])
-    dtype = _DTYPES[type_]
-    a, out = (rng.integers(0 if type_ == "uint" else -9, 9, n).astype(dtype) for n in (32, 4))
-    places = rng.integers(0, 4, 32).astype(np.int32)
-    expected = out.copy()
-    _ATOMIC[word].at(expected, places, a)
-    text = _ATOMICS.format(type=type_, word=word)
-    return _Drawn(text, [a, places, out], expected, {"threads": 32})
+def words() -> st.SearchStrategy[ThreadWords]:
+    """Kernels of a few lines."""
+    return st.binary(min_size=BYTES, max_size=BYTES).map(lambda data: ThreadWords(Choices(data)))

@@ -79,6 +79,8 @@ class Machine:
         self.variables["p"] = np.zeros((len(every), 4), np.int32)
         self.simdgroup = every // LANES * LANES
         self.data = kernel.data
+        self.own = np.zeros(len(every), np.int32)
+        self.own[self.there] = kernel.own[self.at[self.there]]
         self.bins = np.zeros(BINS, np.int32)
         self.returned = np.zeros(len(every), np.bool_)
 
@@ -418,6 +420,8 @@ class Kernel:
         self.lacks = not self.meets or choices.flag(2)
         lacking = [choices.below(size) if self.lacks else 0 for size in self.size]
         self.threads = tuple([n - less for n, less in zip(whole, lacking, strict=True)])
+        # One element for each thread that exists: the others must not look theirs up.
+        self.own = np.resize(np.roll(self.data, self.n), prod(self.threads))
         self.loops = 0
         self.names = ["t", "lane", "g", "x", "y", "z", "n"]
         self.atomic = choices.of(list(_ATOMICS))
@@ -425,11 +429,27 @@ class Kernel:
         self.start: list[Statement] = [Assign(name, self.whole(1)) for name in VARIABLES]
         self.names = [*VARIABLES, *self.names]
         self.start += [Assign(name, self.floating(0)) for name in FLOATS]
+        self.start += self.computed_alike()
+        self.names.append("u")
         self.body = self.block(2, 3 + choices.below(4), together=self.meets)
         if choices.flag():
             self.body += [Return(self.condition()), *self.block(1, 2, together=False)]
 
     # Drawing statements.
+
+    def computed_alike(self) -> list[Statement]:
+        """What all threads of a threadgroup make of arrays in one way: at once, in a loop, or in a
+        branch."""
+        choices = self.choices
+        first = _made("X[({} & 7)]", lambda i: self.data[i & 7], _named(choices.of(("n", "g"))))
+        found: list[Statement] = [Assign("u", first)]
+        if choices.flag():
+            each = _made("X[{}]", lambda i: self.data[i], _named("ku"))
+            found.append(Repeat("ku", _named("n"), [Assign("u", each, "+")], choices.flag()))
+        elif choices.flag():
+            condition = _made("({} > 0)", lambda a: a > 0, _named("u"))
+            found.append(If(condition, [Assign("u", first, choices.of(("+", "-")))]))
+        return found
 
     def block(self, depth: int, count: int, *, together: bool) -> list[Statement]:
         """Statements; `together`: all threads of a threadgroup come here."""
@@ -509,6 +529,7 @@ class Kernel:
             lambda: _made("({} // 3)", lambda a: a // 3, part()),
             lambda: _made("(metal.int({}) % 5)", lambda a: a % 5, part()),
             lambda: _made("X[{}]", lambda i: self.data[i], self.below(DATA)),
+            lambda: Expression("Y[at]", lambda machine: machine.own),
             self.vector_of_array,
             lambda: Expression(
                 f"metal.int(metal.uint(metal.int({(x := part()).text})) // 3)",
@@ -571,7 +592,7 @@ class Kernel:
 
     def uniform(self) -> Expression:
         """What all threads of a threadgroup have alike."""
-        return _named(self.choices.of(("n", "g")))
+        return _named(self.choices.of(("n", "g", "u")))
 
     def comparison(self, a: Expression, b: Expression) -> Expression:
         word = self.choices.of(list(_COMPARISONS))
@@ -685,7 +706,8 @@ class Kernel:
 
     def __repr__(self) -> str:
         how = ", ".join(f"{name}={value}" for name, value in self.how.items())
-        return f"X = {self.data.tolist()}; n = {self.n}; {how}\n{HELPERS}{self.text}"
+        given = f"X = {self.data.tolist()}; Y = {self.own.tolist()}; n = {self.n}"
+        return f"{given}; {how}\n{HELPERS}{self.text}"
 
     @property
     def text(self) -> str:
@@ -704,7 +726,8 @@ class Kernel:
         lines += [f"Out[at * {SLOTS} + 3] = p[n & 3]"]
         lines += [f"Out[at * {SLOTS} + {i + 4}] = metal.int({f} * 4)" for i, f in enumerate(FLOATS)]
         head = '@metal.kernel\ndef drawn(X: "device const int*", Out: "device int*", '
-        head += f'Bins: "device int*", V: "device const {self.vector}*", n: "int"):'
+        head += f'Bins: "device int*", V: "device const {self.vector}*", '
+        head += 'Y: "device const int*", n: "int"):'
         return "\n".join([head, *[f"    {line}" for line in lines], ""])
 
     def expected(self) -> tuple[Array, Array]:
@@ -737,23 +760,26 @@ class Kernel:
 
     def launch(self, kernel: ThreadKernel, device: str) -> tuple[Array, Array]:
         out, bins = self.outputs()
-        kernel(self.data, out, bins, self.data, self.n, device=device, **self.how)
+        kernel(self.data, out, bins, self.data, self.own, self.n, device=device, **self.how)
         return out, bins
 
     def lower(self) -> Compilation:
         """What becomes of the kernel."""
-        return self.kernel.lower(self.data, *self.outputs(), self.data, self.n, **self.how)
+        return self.kernel.lower(
+            self.data, *self.outputs(), self.data, self.own, self.n, **self.how
+        )
 
     def program(self, passes: Pipeline) -> Program:
         """The launch of the traced kernel after some passes."""
         module = run_passes(self.lower().traced, passes)
-        bits = tuple(map(int, scalar.to_bits(i32, self.data)))
+        bits, own = (tuple(map(int, scalar.to_bits(i32, x))) for x in (self.data, self.own))
         out, bins = self.outputs()
         recipes: list[ArrayRecipe | Scalar] = [
             ArrayRecipe(i32, (DATA,), data=bits),
             ArrayRecipe(i32, out.shape),
             ArrayRecipe(i32, bins.shape),
             ArrayRecipe(i32, (DATA,), data=bits),
+            ArrayRecipe(i32, self.own.shape, data=own),
             Scalar(i32, self.n),
         ]
         recipes += [
@@ -772,7 +798,7 @@ class Kernel:
         """Assert that the kernel of a CUDA file does, which has this text."""
         out, bins = self.outputs()
         file[name][self.grid, self.size](
-            self.data, out, bins, self.data, self.n, device="interp:metal"
+            self.data, out, bins, self.data, self.own, self.n, device="interp:metal"
         )
         self.compare("interp:metal", (out, bins), text)
 

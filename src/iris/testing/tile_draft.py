@@ -139,7 +139,7 @@ class TileDraft:
         except _REFUSED:
             value = None
         name = f"v{len(self.lines)}"
-        if isinstance(value, Plain) and _is_exact(value):
+        if isinstance(value, Plain) and is_exact(value):
             self.values[name] = value
         elif isinstance(value, Plain) and line.is_rounded_once:
             self.near[name] = rounded(value)
@@ -277,7 +277,7 @@ def _meet(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
     return all(x == y or 1 in (x, y) for x, y in pairs)
 
 
-def _is_exact(value: Plain) -> bool:
+def is_exact(value: Plain) -> bool:
     """Whether whatever is made of a value in any order is exact: infinities and nan are."""
     if not value.dtype.is_float:
         return True

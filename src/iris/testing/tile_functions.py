@@ -25,7 +25,7 @@ from iris.ir.types import DType
 from iris.testing import tile_lines
 from iris.testing.choices import Choices
 from iris.testing.plain_formulas import Near
-from iris.testing.plain_tiles import Plain
+from iris.testing.plain_tiles import Plain, same_numbers
 from iris.testing.sources import defined
 from iris.testing.tile_draft import TileDraft
 
@@ -88,7 +88,7 @@ class TileFunction(TileDraft):
         except (IrisError, ArithmeticError, LookupError, TypeError, ValueError) as error:
             raise AssertionError(f"{error}\n\n{self!r}") from error
         for name, now, was in zip(self.arrays, given, self.arrays.values(), strict=True):
-            if not _same(now, was):
+            if not same_numbers(now, was):
                 raise AssertionError(f"{name} is\n{now}\nnot\n{was}\n\n{self!r}")
         for (name, x), out in zip(results.items(), outs, strict=True):
             found = out.reshape(x.shape)
@@ -96,19 +96,9 @@ class TileFunction(TileDraft):
                 data = x.data.astype(out.dtype)
             expected = np.where(x.counts, data, out.dtype.type(_UNTOUCHED))
             kept = bool(np.all(x.counts | (found == _UNTOUCHED)))
-            right = x.holds(found) if isinstance(x, Near) else _same(found, expected)
+            right = x.holds(found) if isinstance(x, Near) else same_numbers(found, expected)
             if not (kept and right):
                 raise AssertionError(f"{name} is\n{found}\nnot\n{expected}\n\n{self!r}")
-
-
-def _same(one: Array, other: Array) -> bool:
-    """Whether two arrays have equal bits; any nan equals any other."""
-    differ = one != other
-    if one.dtype.kind == "f":
-        differ = (differ & ~(np.isnan(one) & np.isnan(other))) | (
-            (one == 0) & (np.signbit(one) != np.signbit(other))
-        )
-    return not np.any(differ)
 
 
 def _stored(x: Plain | Near) -> str:

@@ -138,9 +138,9 @@ def _by_chosen_pointer(kernel: TileDraft) -> Line:
         return assigned(f"iris.load({at}{masked}{value})")
     stored = f"iris.store({at}, {kernel.operand()}{masked})"
     if choices.flag(3):
-        words = ("add({}, {}{})", "max({}, {}{})", "cas({}, {}, 1{})", "exchange({}, {}{})")
-        word = choices.of(words)
-        stored = f"iris.atomic_{word.format(at, kernel.operand(), masked)}"
+        words = ("add({}, {}{})", "max({}, {}{})", "cas({}, %s, {}{})", "exchange({}, {}{})")
+        word = choices.of(words).format(at, kernel.operand(), masked)
+        stored = f"iris.atomic_{word.replace('%s', _expected(kernel, shape))}"
         if choices.flag():
             return assigned(stored)
     loaded = f"iris.load({choices.of((one, other))}{lanes})"
@@ -510,16 +510,26 @@ def _stored_and_read(kernel: TileDraft) -> Line:
         stored = f"iris.store({at}, {kernel.operand()}{mask})"
         loaded = f"iris.load(W{kernel.lanes(shape)})"
         return Line(f"{stored}\n{{0}} = {loaded}", f"[{stored}, {loaded}][1]")
-    words = ("cas", "add", "max", "min", "and", "or", "xor", "exchange")
-    word = choices.of(words[: 8 if kernel.arrays["W"].dtype.kind in "iu" else 4])
+    words = ("cas", "add", "max", "min", "cas", "and", "or", "xor", "exchange")
+    word = choices.of(words[: None if kernel.arrays["W"].dtype.kind in "iu" else 4])
     given = kernel.operand()
     if word == "cas":
-        given, mask = f"{given}, {kernel.operand()}", "" if kernel.is_triton else mask
+        given, mask = f"{_expected(kernel, shape)}, {given}", "" if kernel.is_triton else mask
     old = f"iris.atomic_{word}({at}, {given}{mask})"
     if choices.flag(3):  # nobody asks for the old elements
         read = f"iris.load(W{kernel.lanes(shape)})"
         return Line(f"{old}\n{{0}} = {read}", f"[{old}, {read}][1]")
     return assigned(old)
+
+
+def _expected(kernel: TileDraft, shape: tuple[int, ...]) -> str:
+    """What an exchange expects: mostly what is in some of the elements."""
+    choices, there = kernel.choices, f"iris.load(W{kernel.lanes(shape)})"
+    if choices.flag(3):
+        return kernel.operand()
+    if shape and choices.flag():
+        return f"iris.where({kernel.covered(shape)}, {there}, {kernel.number()})"
+    return there
 
 
 def _joined(kernel: TileDraft) -> Line:
@@ -624,7 +634,7 @@ MAKERS: tuple[Callable[[TileDraft], Line], ...] = (
     *[_rearranged] * 3,
     *[_multiplied] * 2,
     *[_counted] * 2,
-    _of_integers,
+    *[_of_integers] * 2,
     *[_formula] * 6,
     *[_random] * 2,
     *[_loaded] * 2,

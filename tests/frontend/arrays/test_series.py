@@ -24,6 +24,7 @@ def test_differences(shape: tuple[int, ...]) -> None:
     x = numbers(shape)
     agrees(lambda x: np.diff(x, prepend=0), x)
     agrees(lambda x: np.diff(x, n=0, prepend=0), x)
+    agrees(lambda x: np.diff(x, n=0, axis=7), x)
     agrees(lambda x: np.diff(x, axis=0, append=x[:1], prepend=2.0), x)
 
 

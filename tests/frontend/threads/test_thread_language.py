@@ -353,6 +353,18 @@ def _matrix(A, B):
     metal.simdgroup_store(metal.float(1), A, 8)
 
 
+def _matrix_of_a_thread(A, B):
+    metal.simdgroup_load(metal.array(64, metal.float), 8)
+
+
+def _vector_for_a_scalar(A: "device float4*", B):
+    B[0] = A[0]
+
+
+def _vector_of_two(A: "device float4*", B):
+    A[0] = A[0].xy
+
+
 @pytest.mark.parametrize(
     ("function", "kind", "message"),
     [
@@ -372,6 +384,9 @@ def _matrix(A, B):
         (_atomic, DTypeError, "and is of integers, not of f32"),
         (_mask, ArgumentError, "a number from 1 to 31, known while tracing, not 32"),
         (_matrix, ShapeError, "a simdgroup's matrix goes here, not a traced f32"),
+        (_matrix_of_a_thread, ArgumentError, "not in an array of the thread's own"),
+        (_vector_for_a_scalar, ShapeError, "a scalar goes here, not a traced regs<4xf32>"),
+        (_vector_of_two, ShapeError, "a vector of 4 goes here, not a traced regs<2xf32>"),
     ],
     ids=lambda x: x.__name__.strip("_") if callable(x) and not isinstance(x, type) else "",
 )

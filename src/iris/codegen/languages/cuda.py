@@ -694,7 +694,7 @@ CUDA = Language(
     atomics={kind: f"atomic_{kind.value}" for kind in AtomicKind},
     atomic_load="atomic_load",
     compare_exchange="atomic_compare_exchange",
-    order="",
+    order=(),
     keywords=frozenset((KEYWORDS + _KEYWORDS).split()),
     functions=frozenset(_FUNCTIONS.split()),
 )

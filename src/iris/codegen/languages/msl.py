@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from iris.codegen.language import Helper, Intrinsic, Language, Position
 from iris.codegen.languages.cpp import HELPERS, KEYWORDS, integer_literal
-from iris.codegen.tree import Member, Number, Tree
+from iris.codegen.tree import Member, Name, Number, Tree
 from iris.ir import literal, math
 from iris.ir.kinds import AtomicKind
 from iris.ir.metal import Scope
@@ -388,7 +388,7 @@ MSL = Language(
     },
     atomic_load="atomic_load_explicit",
     compare_exchange="atomic_compare_exchange_weak_explicit",
-    order="memory_order_relaxed",
+    order=(Name("memory_order_relaxed"),),
     keywords=frozenset((KEYWORDS + _KEYWORDS).split()) | _VECTORS | _MACROS,
     functions=frozenset(_FUNCTIONS.split()),
 )

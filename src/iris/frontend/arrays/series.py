@@ -44,14 +44,14 @@ from iris.ir.types import bool_
 def diff(
     a: Any, n: Any = 1, axis: Any = -1, prepend: Any = None, append: Any = None
 ) -> TracedArray:
-    x = traced(a)
-    if not x.ndim:
-        raise error_here(ShapeError, f"{x} has no neighbouring elements")
-    at, times = as_axis(axis, x.ndim), as_int(n, "n")
+    x, times = traced(a), as_int(n, "n")
     if times < 0:
         raise error_here(ShapeError, f"np.diff is not taken {times} times")
-    if times == 0:  # nothing goes before or after it, either
+    if times == 0:  # nothing goes before or after it, either, and any axis will do
         return x
+    if not x.ndim:
+        raise error_here(ShapeError, f"{x} has no neighbouring elements")
+    at = as_axis(axis, x.ndim)
     ends = [None if end is None else _one_along(x, at, traced(end)) for end in (prepend, append)]
     x = concatenate([part for part in (ends[0], x, ends[1]) if part is not None], at)
     for _ in range(times):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iris.errors import DTypeError, LanguageError, ShapeError
+from iris.errors import ArgumentError, DTypeError, LanguageError, ShapeError
 from iris.frontend.threads.edges import lacking
 from iris.frontend.threads.memory import Elements
 from iris.frontend.threads.positions import at_start, lane_id, threads_here
@@ -75,8 +75,10 @@ def _matrix(x: object) -> Traced:
     return x
 
 
-def _first(memory: Elements, stride: Operand) -> Traced:
+def _first(memory: object, stride: Operand) -> Traced:
     """The number of the first element that a lane holds."""
+    if not isinstance(memory, Elements):
+        raise error_here(ArgumentError, f"a matrix lies in an array, not in {describe(memory)}")
     if memory.type.width > 1:
         raise error_here(DTypeError, f"matrices are of scalars, not of {memory.type.name}")
     row, column = [_coordinate(axis) for axis in range(2)]
