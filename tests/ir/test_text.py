@@ -550,6 +550,17 @@ def test_a_part_without_elements_is_none() -> None:
         parse(text.replace("regs<0xf32>", "tensor<0xf32>"))
 
 
+def test_a_result_that_would_be_no_type() -> None:
+    text = """func graph @f(%x: tensor<1x2x3x4xf32>, %w: tensor<2x2x2x2xf32>) {
+  %y: tensor<1x2x3x4xf32> = graph.conv2d [1, 1] [0, 0, 2, 4294967296] [1, 1] 1 %x, %w
+  return
+}
+"""
+    with pytest.raises(ParseError, match="would be no type: a tensor has no size 4294967301") as e:
+        parse(text)
+    assert e.value.spot.line == 2
+
+
 @pytest.mark.parametrize(
     ("numbers", "message", "at"),
     [

@@ -11,7 +11,7 @@ import linecache
 from operator import attrgetter
 from typing import Any
 
-from iris.errors import VerifyError
+from iris.errors import TypeMistake, VerifyError
 from iris.ir.control import Func
 from iris.ir.core import Level, Module, Op, Region, Value
 from iris.ir.declare import OperandField
@@ -248,7 +248,10 @@ def _verify_results(op: Op) -> None:
     spec = op.spec
     results = op.results
     if spec.inferred:
-        expected = op.infer()  # type: ignore[attr-defined]
+        try:
+            expected = op.infer()  # type: ignore[attr-defined]
+        except TypeMistake as error:
+            raise op.invalid(f"the result would be no type: {error}") from None
         for index, (value, type_) in enumerate(zip(results, expected, strict=False)):
             if value.type is not type_:
                 raise op.invalid(

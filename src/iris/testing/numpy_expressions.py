@@ -164,7 +164,7 @@ class Expression:
         for was, exact, now, result in zip(expected, wide, returned, bounded, strict=True):
             is_whole = now.dtype.kind != "f"
             # NumPy rounds sums of 16 bits at each step.
-            is_worse = is_rough and not is_whole and np.float16 in dtypes
+            is_worse = is_rough and not is_whole and in_halves
             correct = [exact] if is_worse else [exact, was]
             if exact.shape != was.shape or (is_whole and not has_floats):
                 correct = [was]

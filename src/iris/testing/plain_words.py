@@ -90,7 +90,8 @@ class Words(AxisWords, FormulaWords, MemoryWords):
 
     @staticmethod
     def cdiv(a: Any, b: Any) -> Any:
-        return divided(lambda x, y: -(-x.astype(object) // y.astype(object)), a, b)
+        # Plus 0: it is no negative zero.
+        return divided(lambda x, y: -(-x.astype(object) // y.astype(object)) + 0, a, b)
 
     @staticmethod
     def next_power_of_2(n: int) -> int:
