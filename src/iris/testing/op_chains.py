@@ -24,11 +24,13 @@ from iris.testing.elementwise import SUMMED
 from iris.testing.graph_makers import combined, reduce_some, some_axis
 from iris.testing.graph_views import (
     any_order,
+    backwards,
     displaced,
     dtype_of,
     factored,
     joined,
     padding,
+    part,
     reshaped,
     shape_of,
     spread,
@@ -148,6 +150,25 @@ def _joined(draft: GraphDraft, x: Value, choices: Choices) -> Value:
     return joined(draft, axis, *parts)
 
 
+def _taken_apart(draft: GraphDraft, x: Value, choices: Choices) -> Value:
+    """Two parts, one after the other, of which the second begins where the first would go on, or
+    beside that; both go on by the same step, or each by its own."""
+    shape = shape_of(x)
+    longest = some_axis(shape, choices) if shape else 0
+    if not shape or shape[longest] < 2:
+        return x
+    size, first = shape[longest], choices.of((1, 2, 3))
+    step = choices.of((1, 2, 1, 3))
+    first = min(first, (size - 1) // step) or 1
+    start = min(choices.of((step * first, step * first, step * first - 1)), size - 1)
+    other = choices.of((step, 1, 2, step))
+    count = 1 + choices.below((size - 1 - start) // other + 1)
+    if choices.flag(4):
+        x = draft.put(backwards(x, [longest]))
+    parts = (part(draft, x, longest, 0, first, step), part(draft, x, longest, start, count, other))
+    return joined(draft, longest, *parts)
+
+
 def _displaced(draft: GraphDraft, x: Value, choices: Choices) -> Value:
     return displaced(draft, x, choices)
 
@@ -237,4 +258,6 @@ _LINKS: tuple[Callable[[GraphDraft, Value, Choices], Value], ...] = (
     _multiplied,
     _scanned,
     _displaced,
+    _taken_apart,
+    _taken_apart,
 )

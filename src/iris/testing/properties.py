@@ -210,9 +210,10 @@ def _handed() -> st.SearchStrategy[tuple[Program, Pipeline, int]]:
     goes along axes has kernels of its own."""
     short = partial(programs.graph, ops=_AGGREGATING, max_ops=4, portable=True)
     # Each is a strategy of its own: the same one, again, would be drawn no more often.
-    dependent = [dependent_sums.programs() for _ in range(3)]
+    dependent = [dependent_sums.programs() for _ in range(5)]
     scans = programs.graph(ops=(graph.Scan, graph.Transpose, math.Mul), max_ops=2, portable=True)
-    several = st.one_of(_fusible(), short(), short(rounding=True), scans, *dependent)
+    others = (op_chains.programs(), _graph(portable=True), short(), short(rounding=True), scans)
+    several = st.one_of(*others, *dependent)
     # A plain number: hypothesis copies draws of a kind over each other, and takes zeros where that
     # does not fit.
     return st.tuples(several, graph_schedules(), st.integers(0, SEEDS - 1))
