@@ -24,7 +24,7 @@ def test_chains_are_kept_and_fused(program: Program) -> None:
 
 def test_ops_follow_each_other() -> None:
     rng, pairs = Random(1), Counter[tuple[type, type]]()
-    for _ in range(300):
+    for _ in range(600):
         program = op_chains.made(Choices(rng.randbytes(op_chains.BYTES)))
         for op in program.module.walk():
             pairs.update([(type(op), type(v.op)) for v in op.operands if v.op is not None])

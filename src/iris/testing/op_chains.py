@@ -210,10 +210,12 @@ def _changed(draft: GraphDraft, x: Value, choices: Choices) -> Value:
 
 
 def _paired(draft: GraphDraft, x: Value, choices: Choices) -> Value:
-    """Each element, with one of something else, or with a number."""
+    """Each element, with one of something else, of a row or column, or with a number."""
     type_ = element_type(x.type)
     if choices.flag(4):
         y = draft.constant(special_number(type_.element, choices), type_)
+    elif choices.flag(3):
+        y = viewed(draft, type_, 3, choices)
     else:
         y = _any(draft, type_, choices)
     ops = _LOGICAL if type_.element is bool_ else _ARITHMETIC
