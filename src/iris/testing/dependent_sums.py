@@ -23,7 +23,7 @@ from iris.tools.replay import Program
 
 BYTES = 96
 ROWS = (1, 2, 3, 5)
-COLUMNS = (33, 7, 16, 100, 2, 300, 1)
+COLUMNS = (33, 7, 16, 31, 100, 2, 300, 101, 1)  # of 7, 31 and 101 a last part is shorter
 EXTREMES = (-inf, inf, nan, 0.0, 6e4)
 MOST_SQUARE = 33  # rows and columns
 

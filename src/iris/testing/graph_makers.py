@@ -11,7 +11,7 @@ from iris.ir.control import Yield
 from iris.ir.core import Op, Value
 from iris.ir.graph import ScatterKind
 from iris.ir.kinds import COLLECTED_BITS, ReduceKind, ScanKind
-from iris.ir.math import element_type
+from iris.ir.math import Predicate, element_type
 from iris.ir.types import DType, ElementType, Tensor, bool_, i32, i64
 from iris.testing.choices import Choices
 from iris.testing.draft import fitting, special_number
@@ -131,10 +131,11 @@ def views(draft: GraphDraft, choices: Choices) -> None:
 
 
 def two_views(draft: GraphDraft, choices: Choices) -> None:
-    """Two views of one kind together, mostly of tensors that differ in shape or order."""
+    """Two views together, mostly of one kind, of tensors that differ in shape or order."""
     type_ = element_type(small(draft, choices).type)
     style, is_bool = choices.below(4), type_.element is bool_
-    x, y = (viewed(draft, type_, style, choices) for _ in range(2))
+    styles = style, choices.of((style, style, 3, choices.below(4)))
+    x, y = (viewed(draft, type_, style, choices) for style in styles)
     draft.add((math.Xor if is_bool else choices.of((math.Add, math.Sub, math.Mul)))(x, y))
 
 
@@ -151,7 +152,7 @@ def small(draft: GraphDraft, choices: Choices, rank: int = 1) -> Value:
     return x
 
 
-_UNLIKE = ((12,), (6, 8), (2, 3, 4), (30,), (4, 6))
+_UNLIKE = ((12,), (6, 8), (2, 3, 4), (30,), (4, 6), (4, 2, 3))
 # Where axes have equal sizes, or one element, only values show which is which.
 _ALIKE = ((4, 4), (3, 3, 3), (1, 4, 4), (2, 2, 2, 2), (4, 1, 4), (6, 6), (3, 3, 1))
 
@@ -350,7 +351,9 @@ def reduce_repeated(draft: GraphDraft, choices: Choices) -> None:
     x = draft.some(ALL, choices, lambda t: fits(t) or not t.shape)
     shape = shape_of(x)
     at = choices.below(len(shape) + 1)
-    kind = choices.of(_TRUTH if dtype_of(x) is bool_ else (ReduceKind.PROD, *_OF_NUMBERS))
+    # Of sums and products it matters how often an element is there.
+    kinds = (ReduceKind.PROD, ReduceKind.SUM, ReduceKind.PROD, *_OF_NUMBERS)
+    kind = choices.of(_TRUTH if dtype_of(x) is bool_ else kinds)
     axes = {at, choices.of([at, at, *range(len(shape) + 1)])}
     axes = {at} if kind in _PLACES else axes
     wide = (*shape[:at], times, *shape[at:])
@@ -417,11 +420,24 @@ def some_axis(shape: Sequence[int], choices: Choices) -> int:
 
 def combined(draft: GraphDraft, x: Value, kind: str, count: int) -> Value:
     """The operand of a reduction or scan of so many elements."""
-    if kind == "prod" and count > MANY:
-        return draft.exact(x, 1, 1)
+    if kind == "prod":
+        return factors(draft, x, count)
     if kind == "sum":
         return addends(draft, x, count)
     return summable(draft, x, kind, max(count, 1))
+
+
+def factors(draft: GraphDraft, x: Value, count: int) -> Value:
+    """The operand of a product: mostly without a factor that makes it 0 whatever the others are,
+    or, of integers, even factors, of which some dozens do."""
+    x = draft.exact(x, 1, 1) if count > MANY else summable(draft, x, "prod", max(count, 1))
+    type_ = element_type(x.type)
+    if draft.choices.flag(4):
+        return x
+    if type_.element.is_integer:
+        return draft.put(math.Or(x, draft.constant(1, type_)))
+    is_zero = draft.put(math.Compare(Predicate.EQ, x, draft.constant(0, type_)))
+    return draft.put(math.Select(is_zero, draft.constant(-1, type_), x))
 
 
 def addends(draft: GraphDraft, x: Value, count: int) -> Value:

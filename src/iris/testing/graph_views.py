@@ -101,7 +101,7 @@ def viewed(draft: GraphDraft, type_: ElementType, style: int, choices: Choices) 
     if style == 2:
         x = draft.leaf(Tensor(tuple(fewer), type_.element))
         lows = [choices.below(n - m + 1) for n, m in zip(shape, fewer, strict=True)]
-        return draft.put(graph.Pad(tuple(lows), x, _padding(draft, x, choices), type_))
+        return draft.put(graph.Pad(tuple(lows), x, padding(draft, x, choices), type_))
     one = [1 if choices.flag() else n for n in shape]
     return spread(draft, draft.leaf(Tensor(tuple(one), type_.element)), shape)
 
@@ -178,10 +178,10 @@ def _padded(
     draft: GraphDraft, x: Value, axis: int, low: int, shape: Shape, choices: Choices
 ) -> Value:
     lows = tuple([low if i == axis else 0 for i in range(len(shape))])
-    return draft.put(graph.Pad(lows, x, _padding(draft, x, choices), Tensor(shape, dtype_of(x))))
+    return draft.put(graph.Pad(lows, x, padding(draft, x, choices), Tensor(shape, dtype_of(x))))
 
 
-def _padding(draft: GraphDraft, x: Value, choices: Choices) -> Value:
+def padding(draft: GraphDraft, x: Value, choices: Choices) -> Value:
     number = 0 if choices.flag() else choices.of((1, *odd_numbers(dtype_of(x))))
     return draft.constant(number, Tensor((), dtype_of(x)))
 
@@ -194,7 +194,7 @@ def framed(draft: GraphDraft, x: Value, axis: int, choices: Choices) -> Value:
     highs = [choices.below(n - low + 1) for n, low in zip(most, lows, strict=True)]
     kept = tuple([n - low - high for n, low, high in zip(shape, lows, highs, strict=True)])
     inner = draft.put(graph.Slice(lows, (1,) * len(shape), x, Tensor(kept, dtype_of(x))))
-    return draft.put(graph.Pad(lows, inner, _padding(draft, x, choices), x.type))
+    return draft.put(graph.Pad(lows, inner, padding(draft, x, choices), x.type))
 
 
 def _cut_off(draft: GraphDraft, x: Value, axis: int, choices: Choices) -> Value:

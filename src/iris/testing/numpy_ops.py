@@ -195,7 +195,8 @@ def cut(op: graph.Slice, x: Array) -> Array:
 @numpy_function(graph.Pad)
 def pad(op: graph.Pad, x: Array, value: Array) -> Array:
     sizes = zip(op.low, x.shape, _shape(op), strict=True)
-    return np.pad(x, [(n, whole - size - n) for n, size, whole in sizes], constant_values=value)
+    widths = [(n, whole - size - n) for n, size, whole in sizes]
+    return np.pad(x, widths, constant_values=value) if widths else x
 
 
 @numpy_function(graph.Concat)

@@ -35,6 +35,7 @@ from iris.testing import (
     calculations,
     captures,
     dependent_sums,
+    divided_axes,
     exchanges,
     fetches,
     indices,
@@ -46,6 +47,7 @@ from iris.testing import (
     metal_calls,
     module_texts,
     networks,
+    op_chains,
     overwrites,
     plain_products,
     product_chains,
@@ -174,9 +176,17 @@ def _rounding() -> st.SearchStrategy[Program]:
 
 
 def _transformed() -> st.SearchStrategy[tuple[Program, Pipeline]]:
-    """A graph, and how it is made kernels.  Half of them are short, and move elements."""
+    """A graph, and how it is made kernels.  Most are short, and move elements, or divide axes."""
     views = programs.graph(ops=_VIEWS, max_ops=5)
-    return st.tuples(st.one_of(_graph(), views), graph_schedules())
+    # Each is a strategy of its own: the same one, again, would be drawn no more often.
+    chains = [op_chains.programs() for _ in range(2)]
+    several = (_graph(), _graph(), views, *chains)
+    return st.one_of(*[st.tuples(one, graph_schedules()) for one in several], _divided())
+
+
+def _divided() -> st.SearchStrategy[tuple[Program, Pipeline]]:
+    """A graph that is made kernels for a GPU that divides whatever it can among cores."""
+    return st.tuples(divided_axes.programs(), graph_schedules(imaginary.SLOW_CORES))
 
 
 def _fused() -> st.SearchStrategy[tuple[Program, Pipeline]]:
@@ -190,10 +200,10 @@ def _fused() -> st.SearchStrategy[tuple[Program, Pipeline]]:
     split = [st.tuples(dependent_sums.programs(), in_parts) for _ in range(2)]
     views = programs.graph(ops=_VIEWS, max_ops=5, portable=True)
     computed = programs.graph(ops=(graph.Scatter, graph.Gather), max_ops=3, portable=True)
-    drawn = (_fusible(), _fusible(), reducing, views, computed)
+    drawn = (_fusible(), _fusible(), reducing, views, computed, op_chains.programs())
     usual = [st.tuples(one, graph_schedules()) for one in drawn]
     spilling = st.tuples(product_chains.programs(), st.just(Pipeline()))
-    return st.one_of(*usual, *split, spilling)
+    return st.one_of(*usual, *split, _divided(), spilling)
 
 
 def _handed() -> st.SearchStrategy[tuple[Program, Pipeline, int]]:
@@ -201,9 +211,10 @@ def _handed() -> st.SearchStrategy[tuple[Program, Pipeline, int]]:
     goes along axes has kernels of its own."""
     short = partial(programs.graph, ops=_AGGREGATING, max_ops=4, portable=True)
     # Each is a strategy of its own: the same one, again, would be drawn no more often.
-    dependent = [dependent_sums.programs() for _ in range(3)]
+    dependent = [dependent_sums.programs() for _ in range(5)]
     scans = programs.graph(ops=(graph.Scan, graph.Transpose, math.Mul), max_ops=2, portable=True)
-    several = st.one_of(_fusible(), short(), short(rounding=True), scans, *dependent)
+    others = (op_chains.programs(), _graph(portable=True), short(), short(rounding=True), scans)
+    several = st.one_of(*others, *dependent)
     # A plain number: hypothesis copies draws of a kind over each other, and takes zeros where that
     # does not fit.
     return st.tuples(several, graph_schedules(), st.integers(0, SEEDS - 1))
