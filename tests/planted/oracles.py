@@ -66,7 +66,14 @@ ORDER = {
         "calls",
         "refusals",
     ),
-    "threads": ("thread-words", "thread-sources", "cuda-files", "thread-lowering", "thread-code"),
+    "threads": (
+        "thread-words",
+        "refusals",
+        "thread-sources",
+        "cuda-files",
+        "thread-lowering",
+        "thread-code",
+    ),
     "runtime": (
         "refusals",
         "buffers",

@@ -43,6 +43,7 @@ BYTES = 96
 # Hints of values: they are equal, or what a printer makes of another that is taken.
 # Some are none that a text can have as they are.
 _NAMES = ("x", "x_1", "x_2", "y", "x_1_1", "c0", "n", None, "1x", "größe", "0", "_1x", "a b")
+_PARAMETERS = ("q_{}", "q_{}", "P{}", "y_1_{}", "c{}_1")  # names as values get them
 _PLACES = (None, *[Location(file, line) for file in ("a.py", 'b "c".py') for line in (3, 4, 30)])
 _ELEMENTS = tuple(DTYPES.values())
 _FLOATS = tuple([dtype for dtype in _ELEMENTS if dtype.is_float])
@@ -109,7 +110,8 @@ def _decorate(function: Func, choices: Choices) -> None:
     if function.function_level is not Level.GRAPH:
         for number in range(choices.below(4)):
             facts = choices.flag(), choices.flag()
-            function.body.add_argument(Ptr(choices.of(_ELEMENTS), *facts), f"P{number}")
+            name = choices.of(_PARAMETERS).format(number) if number else "q"
+            function.body.add_argument(Ptr(choices.of(_ELEMENTS), *facts), name)
     b = Builder(function.body, function.body.first)
     for _ in range(choices.below(3)):
         dtype = choices.of(_FLOATS)
@@ -135,6 +137,8 @@ def _keeps(module: Module, text: str) -> None:
     that is alone."""
     again = parse(text)
     assert again == module, f"not equal once read back:\n{text}"
+    names, others = ([[a.name for a in f.body.arguments] for f in x] for x in (module, again))  # type: ignore[attr-defined]
+    assert names == others, f"parameters are called {others} once read back:\n{text}"
     for one, other in zip(module.walk(), again.walk(), strict=True):
         assert one.location == other.location, (
             f"{one!r} is read back from {other.location}:\n{text}"

@@ -6,6 +6,7 @@ Expression("np.sign(a0)", {"a0": x}, tells_signs=True).check()
 from __future__ import annotations
 
 import operator
+import re
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -157,7 +158,7 @@ class Expression:
         assert not self.is_exact, self._shown(returned[0], expected[0])
         in_halves = np.float16 in dtypes and "float32" not in f"{self.text}{dtypes}"
         widened = _widened(self.arguments, in_halves)
-        wide = by_numpy(self.text.replace("float32", "float64"), widened) or expected
+        wide = by_numpy(_in_wide(self.text), widened) or expected
         if is_rough and all(map(self._is_same, returned, wide)):
             return
         bounded = Expected.of_function(func, given).results
@@ -229,6 +230,12 @@ def _is_near(now: Array, was: Array, errors: Array) -> Array:
     unit = np.spacing(np.minimum(np.abs(was), np.finfo(was.dtype).max)).astype(np.float64)
     is_same = (now == was) | (np.isnan(now) & np.isnan(was))
     return np.asarray(is_same | (off <= errors + ROUNDED * unit))
+
+
+def _in_wide(text: str) -> str:
+    """An expression in 64 bits; long integers are rounded to the floats that they meet."""
+    rounded = re.sub(r"\b\d{8,}\b", lambda m: str(int(np.float32(int(m[0])))), text)
+    return rounded.replace("float32", "float64")
 
 
 def _widened(arguments: Mapping[str, Array], in_halves: bool) -> dict[str, Array]:

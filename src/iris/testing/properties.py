@@ -152,8 +152,9 @@ def _preserve(several: Sequence[str], drawn: Sequence[Program], seconds: float) 
 
 
 def _tiles() -> st.SearchStrategy[Program]:
-    """One of three does little but store and load in a few places, which takes less time."""
-    return st.one_of(_tile(), _tile(), overwrites.programs())
+    """Half of them take less time: they do little but store and load in a few places, or read and
+    write where some arithmetic says."""
+    return st.one_of(_tile(), _tile(), overwrites.programs(), indices.programs())
 
 
 def _masked() -> st.SearchStrategy[Program]:

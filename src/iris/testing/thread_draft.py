@@ -55,6 +55,8 @@ _LAUNCHES = (
     Launch((9, 6, 1), (3, 6, 1)),
     Launch((4, 4, 4), (2, 4, 4), says_groups=True),
     Launch((50, 1, 1), (64, 1, 1)),
+    Launch((6, 1, 4), (4, 1, 8)),
+    Launch((2, 8, 8), (1, 8, 4), says_groups=True),
 )
 
 
