@@ -115,7 +115,8 @@ def _added(draft: TileDraft, old: Value, choices: Choices) -> Value:
 
 
 def share(draft: TileDraft, choices: Choices) -> None:
-    """What a row's elements have of its sum, less its extreme: of all of them, or of some."""
+    """What a row's elements have of its sum, less its extreme: of all of them, or of some.  The
+    extreme is shown at times, as attention in parts does."""
     type_ = Tile((choices.of((4, 8, 16)),), choices.of((f32, f32, f16)))
     mask = _mask(draft, type_, choices)
     x = _elements(draft, type_, _NUMBERS, mask if choices.flag() else None, choices)
@@ -125,6 +126,8 @@ def share(draft: TileDraft, choices: Choices) -> None:
         least = draft.constant(inf if kind is ReduceKind.MINIMUM else -inf, type_)
         counted = draft.put(math.Select(mask, x, least))
     extreme = draft.put(tile.Reduce(kind, 0, counted))
+    if choices.flag(4):
+        draft.visible.append(extreme)
     pair = choices.of((x, counted)), draft.put(tile.Broadcast(extreme, type_))
     difference = draft.put(math.Sub(*pair))
     terms = _terms(draft, difference, choices)
