@@ -439,16 +439,21 @@ class Kernel:
 
     def computed_alike(self) -> list[Statement]:
         """What all threads of a threadgroup make of arrays in one way: at once, in a loop, or in a
-        branch."""
+        branch, in which each may do something of its own, too."""
         choices = self.choices
         first = _made("X[({} & 7)]", lambda i: self.data[i & 7], _named(choices.of(("n", "g"))))
         found: list[Statement] = [Assign("u", first)]
+        beside: list[Statement] = []
+        if choices.flag():
+            beside = [Update(self.atomic, self.below(BINS), self.whole(1))]
         if choices.flag():
             each = _made("X[{}]", lambda i: self.data[i], _named("ku"))
-            found.append(Repeat("ku", _named("n"), [Assign("u", each, "+")], choices.flag()))
+            found.append(
+                Repeat("ku", _named("n"), [Assign("u", each, "+"), *beside], choices.flag())
+            )
         elif choices.flag():
             condition = _made("({} > 0)", lambda a: a > 0, _named("u"))
-            found.append(If(condition, [Assign("u", first, choices.of(("+", "-")))]))
+            found.append(If(condition, [Assign("u", first, choices.of(("+", "-"))), *beside]))
         return found
 
     def block(self, depth: int, count: int, *, together: bool) -> list[Statement]:
