@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator
 from functools import partial
 from types import ModuleType
@@ -156,6 +157,19 @@ def test_defaults_of_a_function_that_is_called() -> None:
     np.testing.assert_array_equal(compiled(X), X + 5)
     shifted.__kwdefaults__ = {"scale": 2.0}
     np.testing.assert_array_equal(compiled(X), X * 2 + 5)
+
+
+def test_arrays_that_an_object_held_are_not_kept() -> None:
+    class Held:
+        def __init__(self) -> None:
+            self.weight = np.ones(8, np.float32)
+
+    held = Held()
+    weight = weakref.ref(held.weight)
+    captured = Captured(lambda x: x * held.weight)
+    assert not captured.changed()
+    held.weight = np.zeros(8, np.float32)
+    assert weight() is None
 
 
 def test_an_array_of_a_global_and_of_a_closure() -> None:

@@ -70,19 +70,21 @@ class Captured:
             x = work.popleft()
             if leads_nowhere(type(x)) or id(x) in self._seen or not self._may_change(x):  # type: ignore[arg-type]
                 continue
-            self._seen[id(x)] = x
             if isinstance(x, FunctionType):
+                self._seen[id(x)] = x
                 if x.__defaults__ or x.__kwdefaults__:
                     self._defaults.append((x, _defaults_of(x)))
                     work += _defaults_of(x)
                 self._read_by(x)
                 continue
-            work += called_by(x)
-            work += _held(x)
+            further = [*called_by(x), *_held(x)]
             attributes = attributes_of(x)
             if attributes is not None:
                 kind = x if isinstance(x, type) else type(x)
-                work += [*attributes.values(), *[v for v, _ in methods_of(kind, self._package)]]
+                further += [*attributes.values(), *[v for v, _ in methods_of(kind, self._package)]]
+            if further:  # what leads nowhere, such as an array, is not kept alive
+                self._seen[id(x)] = x
+                work += further
 
     def _read_by(self, function: FunctionType) -> None:
         """Add what a function reads."""
