@@ -123,6 +123,12 @@ def test_means_in_integers_are_added_up_in_these() -> None:
         agrees(lambda x, d=dtype: np.mean(x, dtype=d), x)
         agrees(lambda x, d=dtype: np.mean(x, axis=1, dtype=d, where=x > 5), x)
     agrees(lambda x: np.mean(x, axis=0, dtype=np.int32), numbers((5, 4)) * 9)
+    great = np.array([[2**25 + 1], [-(2**25) - 3], [7], [-7]], np.int32) + np.arange(
+        3, dtype=np.int32
+    )
+    for dtype in (np.int32, np.int64):
+        agrees(lambda x, d=dtype: np.mean(x, axis=1, dtype=d), great)
+        agrees(lambda x, d=dtype: np.mean(x, axis=1, dtype=d, where=x % 2 == 1), great)
 
 
 def test_means_of_halves_are_made_in_f32() -> None:

@@ -168,7 +168,19 @@ def mean(
     x, result = _averageable(traced(a), dtype)
     kept = result if result.is_integer else None  # which NumPy adds up in, and wraps around
     total = sum(traced(a) if kept else x, axis, kept, keepdims=keepdims, where=where)
-    return cast(divide(total, _count(x, axis, where, keepdims)), result)
+    count = _count(x, axis, where, keepdims)
+    if kept and kept.bits >= 32 and x.size:  # f32 does not hold every total
+        whole = int(count) if isinstance(count, float) else cast(count, kept)
+        return _towards_zero(total, whole)
+    return cast(divide(total, count), result)
+
+
+def _towards_zero(total: TracedArray, count: Any) -> TracedArray:
+    """The quotient of integers, without its fraction."""
+    below = binary(math.FloorDiv, total, count)
+    is_inexact = compare(Predicate.NE, binary(math.Mul, below, count), total)
+    is_between = binary(math.And, compare(Predicate.LT, total, 0), is_inexact)
+    return binary(math.Add, below, cast(is_between, total.element))
 
 
 @implements("nanmean")
