@@ -84,7 +84,7 @@ def _arithmetic(ctx: Writer, op: math.Wrapping) -> Expression:
         if a.wraps or b.wraps:
             a, b = [ctx.cast(x, dtype) if x.wraps else x for x in (a, b)]
         if operator == "*" and dtype is u16 and may_wrap and a.lanes == b.lanes == 1:
-            # Of what is promoted to int, the product might not fit.
+            # Promoted to int, the product might overflow.
             return binary(cast_to(ctx, a, u32), operator, b, u32, wraps=True)
         made = _promoted(ctx, dtype, a, operator, b, wraps=may_wrap)
     if (
@@ -98,7 +98,7 @@ def _arithmetic(ctx: Writer, op: math.Wrapping) -> Expression:
 
 
 def _is_natural_sum(op: math.Wrapping) -> bool:
-    """Whether it is a sum of sums of which no part is negative."""
+    """Whether it adds sums, and no term is negative."""
     sums = op, op.operands[1].op
     return all(isinstance(x, math.Add) and x.nowrap is Nowrap.NATURAL for x in sums)
 
